@@ -80,7 +80,7 @@ class Server:
 
     @property
     def database(self) -> Path:
-        return Path(self.facts["project"]) / "workbench.sqlite"
+        return Path(self.facts["project"]) / "project.sqlite"
 
 
 def labels_in(database: Path) -> dict[int, int]:

@@ -74,12 +74,12 @@ def click(calls: Calls) -> None:
     sys.path.insert(0, str(ROOT / "tests"))
     from workbenches import client_of, run, show, write_digits
 
-    from handful.workbench import Project
+    from handful.workbench import LiveProject
 
     with tempfile.TemporaryDirectory() as folder:
         truth = write_digits(Path(folder))
         watch(calls)  # before the project starts its threads
-        project = Project(Path(folder, "digits.parquet"), Path(folder, "project"))
+        project = LiveProject(Path(folder, "digits.parquet"), Path(folder, "project"))
         client = client_of(project)
         show(client, truth, (0, 1, 2))
         run(client, project)

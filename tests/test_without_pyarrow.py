@@ -9,7 +9,7 @@ import pytest
 import handful as library
 from handful.features import FeatureTable, write
 from handful.features.text_table import read_text_table
-from handful.project.stored_answers import read_answers
+from handful.project import Project
 from handful.utils.csv_file import read_table
 
 INSTALL = 'pip install "handful[parquet]"'
@@ -77,11 +77,11 @@ def test_new_results_leave_no_earlier_parquet_table(handful, tmp_path, request):
     assert not (tmp_path / "out" / "labels.parquet").exists()
 
 
-def test_results_are_used_again_from_the_csv_table(no_pyarrow, handful, tmp_path):
+def test_results_are_used_again(no_pyarrow, handful, tmp_path):
     write(pile(), tmp_path / "pile.npz")
     assert handful("label", "pile.npz", "-o", "out").returncode == 0
-    stored = read_answers(tmp_path / "out")
-    assert dict(zip(stored.names, stored.answers.labels.tolist(), strict=True)) == RIGHT
+    assert labels_of(tmp_path / "out" / "labels.csv") == RIGHT
+    assert {question.name for question in Project(tmp_path / "out").check(100)} == set(RIGHT)
     done = handful("promote", "out", "1=cat", "-o", "more")
     assert done.returncode == 0, done.stderr
     assert "cat" in labels_of(tmp_path / "more" / "labels.csv").values()

@@ -111,4 +111,4 @@ class Server:
 
     @property
     def database(self):
-        return Path(self.facts["project"]) / "workbench.sqlite"
+        return Path(self.facts["project"]) / "project.sqlite"

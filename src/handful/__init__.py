@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # the names below as editors and type checkers see them
     from handful.estimators import load as load
     from handful.estimators import make_estimator as make_estimator
     from handful.methods import register as register
+    from handful.project import Project as Project
     from handful.solving import Result as Result
     from handful.solving import describe as describe
     from handful.solving import list_methods as list_methods
@@ -69,6 +70,7 @@ _HOMES = {
     "handful.core.task": ("Task",),
     "handful.estimators": ("EOL", "EOLKDO", "KDO", "load", "make_estimator"),
     "handful.methods": ("register",),
+    "handful.project": ("Project",),
     "handful.solving": ("Result", "describe", "list_methods", "solve", "solve_each", "solve_task"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

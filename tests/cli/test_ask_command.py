@@ -1,14 +1,15 @@
 """`handful ask`, run as a user runs it: answers come from standard input, and label the pile again."""
 
 import json
+from contextlib import closing
 
 import pytest
-from piles import PIXELS, fill, finish, start
+from piles import PIXELS, fill, finish, rows_of, start
 from typer.testing import CliRunner
 
 from handful.cli import app
 from handful.features import practice
-from handful.project.job import read_record
+from handful.project.sitting import Sitting
 
 
 @pytest.fixture(scope="module")
@@ -25,48 +26,30 @@ def ask(monkeypatch, folder, answers, *options):
     return CliRunner().invoke(app, ["ask", "out", *map(str, options)], input=answers)
 
 
-def test_it_asks_what_the_record_says_and_the_answers_label_the_pile_again(folder, monkeypatch):
-    worth = read_record(folder / "out").worth_asking
-    assert len(worth) == len(set(worth)) == 18
+def test_it_asks_what_helps_most_and_the_answers_label_the_pile_again(folder, monkeypatch):
+    with closing(Sitting(folder / "out", "ask")) as sitting:
+        names = [question.name for question in sitting.questions(100)]
+    assert len(names) == len(set(names)) == 18
+    record = json.loads((folder / "out" / "results.json").read_text())
+    paths = [row["path"] for row in rows_of(folder / "out" / "labels.csv")]
+    assert [paths[row] for row in record["worth_asking"]] == names
     done = ask(monkeypatch, folder, "u\nu\n", "--answers", 2, "--json")
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
-    names = [line.split(",")[0].strip('"') for line in (folder / "out" / "labels.csv").read_text().splitlines()[1:]]
-    assert [answer["item"] for answer in document["answers"]] == [names[row] for row in worth[:2]]
+    assert {answer["item"] for answer in document["answers"]} == set(names[:2])
     assert {entry["label"] for entry in document["corrections"]} == {"unknown"}
 
-    more = ask(monkeypatch, folder, "y\n", "--answers", 1)  # it goes on where it stopped
-    assert names[worth[2]] in more.stdout
-    assert "handful label out --corrections out/asked.json -o out-2" in more.stdout
-    again = finish(start("label", "out", "--corrections", "out/asked.json", "-o", "out-2", cwd=folder))
+    more = ask(monkeypatch, folder, "s\nn\ny\n", "--answers", 3)  # it goes on where it stopped
+    assert names[2] in more.stdout
+    assert "To use them as examples: handful label out" in more.stdout
+    assert not any(name in ask(monkeypatch, folder, "").stdout for name in names[:5])
+    again = finish(start("label", "out", cwd=folder))
     assert again.returncode == 0, again.stderr
-    promoted = read_record(folder / "out-2").job.promoted
+    promoted = json.loads((folder / "out" / "results.json").read_text())["job"]["promoted"]
     assert len(promoted["unknown"]) in (2, 3)  # the third answer is what the label said
     assert sum(map(len, promoted.values())) == 3
-
-
-def test_results_that_name_no_questions_say_so(folder, monkeypatch):
-    path = folder / "out" / "results.json"
-    record = json.loads(path.read_text())
-    path.write_text(json.dumps({name: value for name, value in record.items() if name != "worth_asking"}))
-    try:
-        done = ask(monkeypatch, folder, "y\n")
-    finally:
-        path.write_text(json.dumps(record))
-    assert "There is no item left to ask about." in done.stdout
-
-
-@pytest.mark.parametrize("rows", [[0, 0], [18], [-1], ["0"]])
-def test_rows_of_a_strangers_record_are_checked(folder, monkeypatch, rows):
-    path = folder / "out" / "results.json"
-    record = json.loads(path.read_text())
-    path.write_text(json.dumps({**record, "worth_asking": rows}))
-    try:
-        done = ask(monkeypatch, folder, "y\n")
-    finally:
-        path.write_text(json.dumps(record))
-    assert isinstance(done.exception, ValueError)
-    assert "is damaged" in str(done.exception)
+    with closing(Sitting(folder / "out", "ask")) as sitting:
+        assert names[2] in {question.name for question in sitting.questions(100)}  # a new run asks again
 
 
 def test_cells_that_hold_nothing_are_not_shown(own_cache, tmp_path, monkeypatch):
@@ -76,4 +59,4 @@ def test_cells_that_hold_nothing_are_not_shown(own_cache, tmp_path, monkeypatch)
     assert done.returncode == 0, done.stderr
     shown = ask(monkeypatch, tmp_path, "s\n" * 5).stdout
     assert "    truth: " in shown  # a column of the table
-    assert "group_name: None" not in shown  # most items are in no group
+    assert "group_name: " not in shown  # a column of the answers

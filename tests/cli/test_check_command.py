@@ -2,10 +2,14 @@
 
 import json
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from piles import PIXELS, fill, finish, start
@@ -13,6 +17,7 @@ from typer.testing import CliRunner
 
 from handful.cli import app
 from handful.cli._questions import parse_answer
+from handful.project.sitting import Sitting
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +31,8 @@ def results(own_cache, tmp_path_factory):
 
 @pytest.fixture
 def folder(results):
-    (results / "out" / "checked.json").unlink(missing_ok=True)
+    shutil.rmtree(results / "copy", ignore_errors=True)
+    shutil.copytree(results / "out", results / "copy")
     return results
 
 
@@ -36,13 +42,20 @@ def check(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
     def run(answers, *options):
-        return CliRunner().invoke(app, ["check", "out", *map(str, options)], input=answers)
+        return CliRunner().invoke(app, ["check", "copy", *map(str, options)], input=answers)
 
     return run
 
 
 def stored(folder):
-    return json.loads((folder / "out" / "checked.json").read_text())
+    with closing(Sitting(folder / "copy", "check")) as sitting:
+        return sitting.document()
+
+
+def answers_in(folder):
+    """How many answers another process has stored."""
+    with closing(sqlite3.connect(folder / "copy" / "project.sqlite")) as db:
+        return db.execute("SELECT count(*) FROM checks").fetchone()[0]
 
 
 def test_it_asks_stores_and_says_how_many_labels_are_right(folder, check):
@@ -52,7 +65,7 @@ def test_it_asks_stores_and_says_how_many_labels_are_right(folder, check):
     assert "Right? [y]es, [n]o, [s]kip, [q]uit, or the class" in done.stdout
     assert "Checked 8 of 18: " in done.stdout
     assert "more answers would halve" in done.stdout
-    assert "handful label out --corrections out/checked.json -o out-2" in done.stdout
+    assert "To use them as examples: handful label copy" in done.stdout
     document = stored(folder)
     assert len(document["answers"]) == 8
     assert all(answer["label"] == answer["says"] for answer in document["answers"])
@@ -64,7 +77,7 @@ def test_it_goes_on_where_it_stopped(folder, check):
     assert len(stored(folder)["answers"]) == 1
     check("n\ns\n")  # then the input ends
     document = stored(folder)
-    assert [answer["label"] is None for answer in document["answers"]] == [False, True]
+    assert sorted(answer["label"] is None for answer in document["answers"]) == [False, True]
     assert len(document["skipped"]) == 1
     named = [answer["item"] for answer in document["answers"]] + document["skipped"]
     assert len(set(named)) == 3
@@ -73,7 +86,7 @@ def test_it_goes_on_where_it_stopped(folder, check):
 def test_json_is_all_that_standard_output_gets(folder, check):
     done = check("left\nu\n+lizard\n", "--answers", 3, "--json")
     document = json.loads(done.stdout)
-    assert [answer["label"] for answer in document["answers"]] == ["left", "unknown", "lizard"]
+    assert sorted(answer["label"] for answer in document["answers"]) == ["left", "lizard", "unknown"]
     assert document["checked"]["answers"] == 3
     assert set(document["checked"]["by_class"]) == {"left", "right"}
     assert "1 of 3: " in done.stderr
@@ -93,11 +106,11 @@ def test_all_items_can_be_looked_at(folder, check):
 
 
 def test_what_was_stored_survives_a_kill(folder, check):
-    process = start("check", "out", "--answers", "6", cwd=folder, stdin=subprocess.PIPE)
+    process = start("check", "copy", "--answers", "6", cwd=folder, stdin=subprocess.PIPE)
     process.stdin.write("y\nn\n")
     process.stdin.flush()
-    path, end = folder / "out" / "checked.json", time.monotonic() + 60
-    while not path.exists() or len(stored(folder)["answers"]) < 2:
+    end = time.monotonic() + 60
+    while answers_in(folder) < 2:
         assert time.monotonic() < end
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
@@ -108,14 +121,14 @@ def test_what_was_stored_survives_a_kill(folder, check):
 
 @pytest.mark.slow
 def test_two_checks_at_once_are_refused(folder):
-    waiting = start("check", "out", cwd=folder, stdin=subprocess.PIPE)
+    waiting = start("check", "copy", cwd=folder, stdin=subprocess.PIPE)
     waiting.stdin.write("y\n")
     waiting.stdin.flush()
     end = time.monotonic() + 60
-    while not (folder / "out" / "checked.json").exists():
+    while not answers_in(folder):
         assert time.monotonic() < end
         time.sleep(0.05)
-    done = finish(start("check", "out", cwd=folder, stdin=subprocess.DEVNULL))
+    done = finish(start("check", "copy", cwd=folder, stdin=subprocess.DEVNULL))
     assert done.returncode == 1
     assert "is in use by another process" in done.stderr
     waiting.communicate("q\n", timeout=60)
@@ -133,7 +146,7 @@ def test_a_picture_opens_where_a_person_sits_at_a_terminal(folder, tmp_path):
     for options in (["--no-open"], []):
         terminal, end = pty.openpty()
         os.write(terminal, b"y\n" * 2)
-        process = start("check", "out", "--answers", "2", *options, cwd=folder, stdin=end, env=environment)
+        process = start("check", "copy", "--answers", "2", *options, cwd=folder, stdin=end, env=environment)
         assert finish(process).returncode == 0
         os.close(terminal)
         os.close(end)
@@ -141,8 +154,8 @@ def test_a_picture_opens_where_a_person_sits_at_a_terminal(folder, tmp_path):
         while not options and time.monotonic() < limit and len(opened(tmp_path)) < 2:
             time.sleep(0.05)
         assert len(opened(tmp_path)) == (0 if options else 2)
-    items = [answer["item"] for answer in stored(folder)["answers"][2:]]
-    assert sorted(opened(tmp_path)) == sorted(str((folder / "pile" / item).resolve()) for item in items)
+    items = {answer["item"] for answer in stored(folder)["answers"]}
+    assert {Path(path).name for path in opened(tmp_path)} < items
 
 
 def opened(folder):

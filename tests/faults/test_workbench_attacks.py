@@ -17,7 +17,7 @@ pytest.importorskip("httpx")
 
 from PIL import Image
 
-from handful.workbench import Project
+from handful.workbench import LiveProject
 from handful.workbench.server.app import make_app
 
 SECRET = "nobody should read this"
@@ -43,7 +43,7 @@ def project(tmp_path_factory):
     (pictures / "text.png").symlink_to(base / "secret.txt")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HANDFUL_CACHE", str(base / "cache"))
-        opened = Project(pictures, backbone="pixels")
+        opened = LiveProject(pictures, backbone="pixels")
         client = client_of(opened)
         assert opened.worker.wait(60)
         show(client, truth, (0, 1))
@@ -413,7 +413,7 @@ def test_uploads_that_are_no_pictures_are_refused(refused, project):
 def test_the_name_of_an_upload_is_no_path(tmp_path, monkeypatch):
     monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "cache"))
     write_digits(tmp_path / "pictures", 5, 1)
-    project = Project(tmp_path / "pictures", backbone="pixels")
+    project = LiveProject(tmp_path / "pictures", backbone="pixels")
     client = client_of(project)
     data = (tmp_path / "pictures" / "d0000.png").read_bytes()
     names = ["../../out.png", "/etc/cron.d/x", "..\\..\\out.png", ".hidden.png", "a\x00b.png", "<b>x</b>.html", "",
@@ -440,7 +440,7 @@ def test_the_name_of_an_upload_is_no_path(tmp_path, monkeypatch):
 
 def test_markup_in_names_is_text(tmp_path):
     write_digits(tmp_path, 20, 2, pictures=False)
-    project = Project(tmp_path / "digits.parquet")
+    project = LiveProject(tmp_path / "digits.parquet")
     client = client_of(project)
     names = [
         "<script>alert(1)</script>",

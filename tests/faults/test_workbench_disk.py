@@ -12,7 +12,7 @@ from workbenches import Server, client_of, contents, labels_in, run, show, write
 pytest.importorskip("fastapi")
 
 from handful.project.said import Change
-from handful.workbench import Project, Refusal
+from handful.workbench import LiveProject, Refusal
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be deleted on Windows")
 
@@ -59,7 +59,7 @@ def delete_folder(path):
 @posix
 def test_nothing_is_acknowledged_once_the_file_is_another(digits, tmp_path):
     for attack in (delete, replace_by_copy, replace_by_link, delete_log, delete_folder):
-        project = Project(digits[0], tmp_path / attack.__name__)
+        project = LiveProject(digits[0], tmp_path / attack.__name__)
         client = client_of(project)
         classes = show(client, digits[1], (0, 1))
         before = client.get("/project").json()
@@ -82,7 +82,7 @@ def test_nothing_is_acknowledged_once_the_file_is_another(digits, tmp_path):
 
 @posix
 def test_a_file_deleted_in_the_midst_of_a_change_is_noticed_before_that_is_acknowledged(digits, tmp_path):
-    project = Project(digits[0], tmp_path / "p")
+    project = LiveProject(digits[0], tmp_path / "p")
 
     def make(tx):
         project.store.path.unlink()
@@ -97,7 +97,7 @@ def test_a_file_deleted_in_the_midst_of_a_change_is_noticed_before_that_is_ackno
 
 @posix
 def test_a_run_whose_file_was_deleted_says_so(digits, tmp_path):
-    project = Project(digits[0], tmp_path / "p")
+    project = LiveProject(digits[0], tmp_path / "p")
     client = client_of(project)
     show(client, digits[1], (0, 1))
     with project._lock:  # it is asked for, and cannot end before the file is gone
@@ -121,7 +121,7 @@ def fill(project):
 
 
 def test_a_run_that_a_full_disk_cannot_keep_says_so_and_the_one_before_stays(digits, tmp_path):
-    project = Project(digits[0], tmp_path / "p")
+    project = LiveProject(digits[0], tmp_path / "p")
     client = client_of(project)
     show(client, digits[1], (0, 1, 2))
     before = run(client, project)["run"]
@@ -140,7 +140,7 @@ def test_a_run_that_a_full_disk_cannot_keep_says_so_and_the_one_before_stays(dig
 
 
 def test_uploads_that_a_full_disk_cannot_keep_leave_no_file(pictures):
-    project = Project(pictures, backbone="pixels")
+    project = LiveProject(pictures, backbone="pixels")
     client = client_of(project)
     assert project.worker.wait(60)
     fill(project)
@@ -191,7 +191,7 @@ def test_what_a_really_full_disk_acknowledged_is_there(digits, tmp_path):
     assert exported.status_code in (200, 507)
     inside = Path(f"/proc/{server.process.pid}/root{disk}/p")
     for end in ("", "-wal"):  # as a kill would leave it
-        shutil.copy(f"{inside / 'workbench.sqlite'}{end}", f"{tmp_path / 'kept.sqlite'}{end}")
+        shutil.copy(f"{inside / 'project.sqlite'}{end}", f"{tmp_path / 'kept.sqlite'}{end}")
     left = [path.name for path in (inside / "exports").iterdir()] if (inside / "exports").exists() else []
     assert not [name for name in left if name.startswith(".")]
     server.kill()
@@ -202,7 +202,7 @@ def test_what_a_really_full_disk_acknowledged_is_there(digits, tmp_path):
 
 
 def test_what_a_kill_left_of_uploads_and_exports_goes_at_the_start(pictures):
-    Project(pictures, backbone="pixels").close()
+    LiveProject(pictures, backbone="pixels").close()
     folder = pictures / ".handful-workbench"
     outside = pictures.parent / "outside"
     outside.mkdir()
@@ -213,7 +213,7 @@ def test_what_a_kill_left_of_uploads_and_exports_goes_at_the_start(pictures):
         (folder / name / "link").symlink_to(outside)
     (folder / "uploads" / ".incoming-link").symlink_to(outside)
     (folder / "exports" / "2026-01-01").mkdir()
-    project = Project(pictures)
+    project = LiveProject(pictures)
     assert not list((folder / "uploads").glob(".incoming-[!l]*"))
     assert [path.name for path in (folder / "exports").iterdir()] == ["2026-01-01"]
     assert (outside / "mine.png").read_bytes() == b"mine"
@@ -223,7 +223,7 @@ def test_what_a_kill_left_of_uploads_and_exports_goes_at_the_start(pictures):
 def test_uploads_leave_some_of_the_disk_free(pictures, monkeypatch):
     from handful.workbench.server import uploads
 
-    project = Project(pictures, backbone="pixels")
+    project = LiveProject(pictures, backbone="pixels")
     client = client_of(project)
     files = [("f", ("a.png", (pictures / "d0000.png").read_bytes()))]
     free = shutil.disk_usage(project.folder).free

@@ -14,7 +14,7 @@ from workbenches import Server, client_of, contents, labels_in, run, show, write
 pytest.importorskip("fastapi")
 
 from handful.project.said import Change, Store
-from handful.workbench import Project
+from handful.workbench import LiveProject
 
 KILLED = (httpx.TransportError,)
 
@@ -65,7 +65,7 @@ def test_no_acknowledged_label_is_lost_when_the_server_is_killed(digits, tmp_pat
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_run_that_is_killed_leaves_the_one_before(digits, tmp_path):
     rng, folder = random.Random(7), tmp_path / "p"
-    project = Project(digits[0], folder)
+    project = LiveProject(digits[0], folder)
     client = client_of(project)
     show(client, digits[1], (0, 1, 2))
     before = run(client, project)["run"]
@@ -152,7 +152,7 @@ def test_a_stop_by_ctrl_c_is_quick_even_while_a_page_listens(digits, tmp_path):
 
 
 def test_a_disk_that_fails_changes_nothing_and_says_so(digits, tmp_path):
-    project = Project(digits[0], tmp_path / "p")
+    project = LiveProject(digits[0], tmp_path / "p")
     client = client_of(project)
     number = client.post("/classes", json={"name": "cat"}).json()["id"]
     client.post("/labels", json={"items": [1, 2], "class": number})
@@ -208,14 +208,14 @@ def test_changes_kept_together_are_all_kept_or_none(tmp_path):
 def test_a_damaged_or_newer_database_is_told_and_left_alone(digits, tmp_path):
     folder = tmp_path / "p"
     folder.mkdir()
-    (folder / "workbench.sqlite").write_bytes(b"no database" * 1000)
+    (folder / "project.sqlite").write_bytes(b"no database" * 1000)
     with pytest.raises(ValueError, match="cannot be used"):
-        Project(digits[0], folder)
-    assert (folder / "workbench.sqlite").read_bytes() == b"no database" * 1000
-    (folder / "workbench.sqlite").unlink()
-    Project(digits[0], folder).close()
-    with sqlite3.connect(folder / "workbench.sqlite") as db:
+        LiveProject(digits[0], folder)
+    assert (folder / "project.sqlite").read_bytes() == b"no database" * 1000
+    (folder / "project.sqlite").unlink()
+    LiveProject(digits[0], folder).close()
+    with sqlite3.connect(folder / "project.sqlite") as db:
         db.execute("PRAGMA user_version=99")
     for _ in range(2):  # and the folder is not left locked
         with pytest.raises(ValueError, match="newer handful"):
-            Project(digits[0], folder)
+            LiveProject(digits[0], folder)

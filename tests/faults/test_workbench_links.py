@@ -19,7 +19,7 @@ pytest.importorskip("httpx")
 from PIL import Image
 
 from handful.project.pile import LeadsOut, open_below
-from handful.workbench import Project
+from handful.workbench import LiveProject
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="symbolic links")
 
@@ -60,7 +60,7 @@ def place(tmp_path, monkeypatch):
 
 @pytest.fixture
 def project(place):
-    project = Project(place[0], backbone="pixels")
+    project = LiveProject(place[0], backbone="pixels")
     assert project.worker.wait(60)
     yield project
     project.close()
@@ -134,12 +134,12 @@ def test_a_link_swapped_in_while_pictures_are_embedded_is_not_embedded(place, sw
         if str(opened).endswith((".png", "below")):
             replace_by_link(pictures / swapped, secret / ("." if swapped == "below" else "a.png"))
 
-    project = Project(pictures, backbone="pixels")
+    project = LiveProject(pictures, backbone="pixels")
     assert project.worker.wait(60)
     project.close()
     shutil.rmtree(os.environ["HANDFUL_CACHE"])
     with swapping(swap):
-        project = Project(pictures)
+        project = LiveProject(pictures)
         assert project.worker.wait(60)
     pile = project.state.pile
     red = 0.299

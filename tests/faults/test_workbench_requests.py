@@ -17,12 +17,12 @@ pytest.importorskip("fastapi")
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
-    from handful.workbench import Project
+    from handful.workbench import LiveProject
     from handful.workbench.server.app import make_app
 
     folder = tmp_path_factory.mktemp("fuzzed")
     write_digits(folder, 20, 2, pictures=False)
-    project = Project(folder / "digits.parquet")
+    project = LiveProject(folder / "digits.parquet")
     yield make_app(project, token=TOKEN, port=PORT)
     project.close()
 

@@ -46,12 +46,12 @@ def write(path, features, paths, labels=None):
 
 @pytest.mark.parametrize("names", [NAMES, ["row 1", None, "row 0", None], ["a", "a", "a", "a"], ["'", "'", "''", "=a"]])
 def test_a_table_opens_with_an_item_for_each_row(names, tmp_path):
-    from handful.project.live import Project
+    from handful.project.live import LiveProject
 
     features = rows(0, each=4)
     table = write(tmp_path / "t.parquet", features, names, ["x", "y", "z", None])
     for _ in range(2):  # also when it is opened again
-        project = Project(table, tmp_path / "project")
+        project = LiveProject(table, tmp_path / "project")
         try:
             pile = project.state.pile
             assert len(pile) == 4 == len(set(pile.names))
@@ -104,10 +104,10 @@ def test_predictions_have_every_row(labelled, handful):
 
 def test_the_workbench_exports_every_row(tmp_path):
     from handful.project.export_files import export
-    from handful.project.live import Project
+    from handful.project.live import LiveProject
 
     table = write(tmp_path / "t.parquet", rows(0, 1), ["a", "a (row 1)"] * 4, ["x"] * 4 + ["y"] * 4)
-    project = Project(table, tmp_path / "project")
+    project = LiveProject(table, tmp_path / "project")
     try:
         folder = export(project, ["parquet", "fiftyone"])["folder"]
     finally:

@@ -1,14 +1,16 @@
 """How many labels are right, at the top of the report: as expected, then as measured by a check."""
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 from reports import NASTY, a_report, contrast, is_within, reload, visit, words
 
 from handful.core.answers import ExpectedLabels
-from handful.features import FeatureTable
-from handful.project import Job, label_items, write_outputs
+from handful.features import FeatureTable, practice
+from handful.project import Project, label_items
 from handful.project.pile_report import write_report
-from handful.project.sitting import Check, update_report
+from handful.project.sitting import Sitting
 from handful.report import Expected, Run, render, write, write_measured
 
 __all__ = ["visit"]  # a fixture
@@ -72,14 +74,20 @@ def test_after_a_check_the_page_says_what_was_measured_instead(visit, tmp_path):
     assert is_within(page)
 
 
-def test_the_check_of_a_folder_of_results_is_shown_in_its_report(visit, tmp_path):
-    write_outputs(pets(), tmp_path / "out", job=Job(tmp_path / "examples.csv"))
-    check = Check(tmp_path / "out")
-    for question in check.questions(5):
-        check.answer(question, question.says)
-    assert update_report(tmp_path / "out", check.document()) == ""
-    page = visit(path=tmp_path / "out" / "report.html")
-    assert words(page, "#trust").startswith(f"Measured {check.checked.sentences[0]}")
+def test_the_check_of_a_project_is_shown_in_its_report(visit, tmp_path, own_cache):
+    practice("embeddings", tmp_path)
+    Project(tmp_path / "out", tmp_path / "table.csv").label()
+    with closing(Sitting(tmp_path / "out", "check")) as check:
+        for question in check.questions(5):
+            check.answer(question, question.label)
+        assert check.update_report() == ""
+        sentence = check.checked.sentences[0]
+    page = visit(a_report())  # whose file is replaced
+    text = (tmp_path / "out" / "report.html").read_text("utf-8")
+    (tmp_path / "report.html").write_text(text, "utf-8")
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert words(page, "#trust").startswith(f"Measured {sentence}")
 
 
 def test_a_second_check_replaces_the_first_and_leaves_the_rest_of_the_page(tmp_path):

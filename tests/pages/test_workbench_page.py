@@ -37,7 +37,7 @@ from workbench_pages import (
 from workbenches import client_of
 from workbenches import run as run_job
 
-from handful.workbench import Project
+from handful.workbench import LiveProject
 
 NAMES = ["zero", "one", "two", "three", "four"]
 NASTY = [
@@ -52,7 +52,7 @@ REFUSED = "Failed to load resource"  # what Chromium logs of any answer that is 
 
 def labels_in(folder):
     """{name: class} as the database holds them, and the names of classes."""
-    with closing(sqlite3.connect(f"file:{folder / 'workbench.sqlite'}?mode=ro", uri=True)) as db:
+    with closing(sqlite3.connect(f"file:{folder / 'project.sqlite'}?mode=ro", uri=True)) as db:
         classes = dict(db.execute("SELECT id, name FROM classes").fetchall()) | {0: "unknown"}
         rows = db.execute("SELECT name, class FROM labels JOIN items ON items.id = labels.item").fetchall()
     return {name: classes[code] for name, code in rows}, set(classes.values()) - {"unknown"}
@@ -244,7 +244,7 @@ def solved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("solved")
     which, truth = mixed()
     names = [f"{n:04}.png" for n in range(len(which))]
-    project = Project(write_pile(folder, names, which))
+    project = LiveProject(write_pile(folder, names, which))
     client = client_of(project)
     ids = {one["name"]: one["id"] for one in client.get("/items?limit=1000").json()["items"]}
     for digit, name in enumerate(NAMES):

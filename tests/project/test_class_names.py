@@ -48,8 +48,8 @@ def test_a_job_reads_them_and_its_record_keeps_the_wish(tmp_path, kind):
     else:
         fill_texts(tmp_path)
         job = Job(tmp_path / "examples", tmp_path / "pile", backbone=words, class_names=True)
-    found, pile, _ = job.read(lambda *at: None)
-    plain, same_pile, _ = Job(job.examples, job.pile, backbone=words).read(lambda *at: None)
+    found, pile = job.read(lambda *at: None)
+    plain, same_pile = Job(job.examples, job.pile, backbone=words).read(lambda *at: None)
     assert list(found.texts[-2:]) == ["card", "weather"]
     assert len(found) == len(plain) + 2
     np.testing.assert_array_equal(pile.features, same_pile.features)

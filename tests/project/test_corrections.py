@@ -55,17 +55,19 @@ def test_the_examples_and_the_pile_may_be_named_again_instead_of_the_results(fol
     done = handful("label", "examples", "pile", "-o", "second", *PIXELS, *SHARE, "--corrections", file)
     assert done.returncode == 0, done.stderr
     handful("label", "out", "--corrections", file)
-    assert labels_of(folder / "second") == labels_of(folder / "out-2")
+    assert labels_of(folder / "second") == labels_of(folder / "out")
 
 
 def test_further_corrections_keep_the_earlier_ones_and_replace_what_they_contradict(folder, handful):
     first = write_json(folder / "first.json", across0="across", across1="across", left0="unknown")
     second = write_json(folder / "second.json", left0="left", across1="unknown")
     assert handful("label", "out", "--corrections", first).returncode == 0
-    done = handful("label", "out-2", "--corrections", second)
+    done = handful("label", "out", "--corrections", second)
     assert done.returncode == 0, done.stderr
-    assert promoted(folder / "out-3") == {"across": ["across0.png"], "left": ["left0.png"], "unknown": ["across1.png"]}
-    assert labels_of(folder / "out-3")["left0"] == "left"
+    assert promoted(folder / "out") == {"across": ["across0.png"], "left": ["left0.png"], "unknown": ["across1.png"]}
+    assert labels_of(folder / "out")["left0"] == "left"
+    assert handful("label", "out", "--undo").stdout.startswith("Taken back: 2 items labelled.")
+    assert promoted(folder / "out") == {"across": ["across0.png", "across1.png"], "unknown": ["left0.png"]}
 
 
 def test_several_files_are_taken_together(folder, handful):
@@ -73,7 +75,7 @@ def test_several_files_are_taken_together(folder, handful):
     second.write_text("path,label\nacross1.png,across\nacross0.png,across\n")
     done = handful("label", "out", "--corrections", first, "--corrections", second)
     assert done.returncode == 0, done.stderr
-    assert promoted(folder / "out-2") == {"across": ["across0.png", "across1.png"]}
+    assert promoted(folder / "out") == {"across": ["across0.png", "across1.png"]}
 
 
 def test_corrections_on_top_of_a_promotion_and_a_promotion_on_top_of_corrections(folder, handful):
@@ -86,8 +88,8 @@ def test_corrections_on_top_of_a_promotion_and_a_promotion_on_top_of_corrections
 
     file = write_json(folder / "d.json", across0="unknown", left0="left")
     assert handful("label", "out", "--corrections", file).returncode == 0
-    assert promoted(folder / "out-2") == {"unknown": ["across0.png"], "left": ["left0.png"]}
-    done = handful("promote", "out-2", "1=stripes", "-o", "last")
+    assert promoted(folder / "out") == {"unknown": ["across0.png"], "left": ["left0.png"]}
+    done = handful("promote", "out", "1=stripes", "-o", "last")
     assert done.returncode == 0, done.stderr
     after = promoted(folder / "last")
     assert after["left"] == ["left0.png"]
@@ -132,12 +134,11 @@ def test_items_of_a_table_are_corrected_by_their_names(tmp_path, handful):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ((), "'out' holds results: give --corrections FILE or --unknown FOLDER"),
         (("--corrections", "c.json", "--method", "eol"), "--method: the pile of 'out' is labelled again"),
         (("--corrections", "c.json", "--outlier-share", 0.5), "--outlier-share: the pile of 'out'"),
         (("--corrections", "c.json", "--base", "x"), "--base: the pile of 'out'"),
         (("--corrections", "gone.json"), "there is no file 'gone.json'"),
-        (("--corrections", "c.json", "-o", "out"), "exists already"),
+        (("--corrections", "c.json", "-o", "examples/out"), "is in the folder of examples"),
     ],
 )
 def test_results_are_labelled_again_with_their_own_options(folder, handful, options, sentence):
@@ -148,4 +149,4 @@ def test_results_are_labelled_again_with_their_own_options(folder, handful, opti
 def test_a_pile_of_which_all_is_corrected_leaves_nothing_to_label(folder, handful):
     file = write_json(folder / "c.json", **dict.fromkeys(labels_of(folder / "out"), "left"))
     assert_refused(handful("label", "out", "--corrections", file), "nothing is left to label")
-    assert not (folder / "out-2").exists()
+    assert promoted(folder / "out") == {}  # nothing was said

@@ -71,10 +71,10 @@ def test_results_are_labelled_again_and_promoted_with_their_examples_of_no_class
     assert handful("label", "examples", "pile", "-o", "out", *PIXELS).returncode == 0
     done = handful("label", "out", "--unknown", "others", "--json")
     assert done.returncode == 0, done.stderr
-    assert job(folder / "out-2")["unknown"] == str(folder / "others")
-    done = handful("promote", "out-2", "1=across")
+    assert job(folder / "out")["unknown"] == str(folder / "others")
+    done = handful("promote", "out", "1=across")
     assert done.returncode == 0, done.stderr
-    assert job(folder / "out-3")["unknown"] == str(folder / "others")
+    assert job(folder / "out")["unknown"] == str(folder / "others")
 
 
 def test_the_report_shows_examples_of_no_class_among_the_unknowns(folder, handful):

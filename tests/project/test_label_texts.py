@@ -10,7 +10,7 @@ from pyarrow import csv, parquet
 from text_piles import EXAMPLES, SENTENCES, fill_texts, rows, truth, write_tickets
 
 from handful.backbones import load_backbone
-from handful.project import label_items, predict_items, read_texts
+from handful.project import Project, label_items, predict_items, read_texts
 from handful.project.items import kind_of
 from handful.project.text_items import TextSource, embed_items, read_text_pile
 
@@ -89,9 +89,7 @@ def test_rows_without_a_text_are_unknown_and_nobody_is_asked_about_them(folder, 
     asked = {names[row] for row in record["worth_asking"]}
     assert asked
     assert asked.isdisjoint(row["path"] for row in empty)
-    from handful.project.sitting import Check
-
-    items = {question.item: question.text for question in Check(out).questions(100)}
+    items = {question.name: question.text for question in Project(out).check(100)}
     assert len(items) == 28
     assert all(text.strip() for text in items.values())
 

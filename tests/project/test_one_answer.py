@@ -148,9 +148,9 @@ def of_workbench(table, folder, method):
     pytest.importorskip("httpx")
     from workbenches import client_of, run
 
-    from handful.workbench import Project
+    from handful.workbench import LiveProject
 
-    project = Project(table, folder)
+    project = LiveProject(table, folder)
     client = client_of(project)
     run(client, project, method=method)
     found = {"workbench": of_api(client)}
@@ -164,7 +164,7 @@ def of_workbench(table, folder, method):
         found[name] = {item: answer for item, answer in answers.items() if item in pile}
         assert all(answers[item][2] == 1 for item in answers.keys() - pile)  # a person labelled them
     project.close()
-    again = Project(table, folder)
+    again = LiveProject(table, folder)
     found["workbench, opened again"] = of_api(client_of(again))
     again.close()
     return found

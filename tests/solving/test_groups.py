@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import handful as package
 from handful.features import FeatureTable, Protocol, digits, draw, read, write
-from handful.project import Job, Labelled, label_items, promote_groups
+from handful.project import Job, Labelled, Project, label_items
 from handful.project.summary import compare
 from handful.solving.groups import (
     Group,
@@ -476,16 +478,22 @@ def test_a_group_of_a_table_becomes_a_class_and_the_next_one_keeps_it(out, handf
     said = json.loads(handful("promote", "second", "1=hen", "--json", "--examples", 3).stdout)
     assert said["unknown"] == 0
     assert said["labels"] == {"cat": 12, "dog": 11, "hen": 12, "owl": 8}
-    assert said["files"]["labels.csv"].endswith("/second-2/labels.csv")
-    record = json.loads((out.parent / "second-2" / "results.json").read_text())
+    assert said["files"]["labels.csv"].endswith("/second/labels.csv")  # in the same folder, where nothing else is said
+    record = json.loads((out.parent / "second" / "results.json").read_text())
     assert {name: len(items) for name, items in record["job"]["promoted"].items()} == {"owl": 5, "hen": 3}
+    said = json.loads(handful("label", "second", "--undo", "--json").stdout)
+    assert said["unknown"] == 12
+    record = json.loads((out.parent / "second" / "results.json").read_text())
+    assert {name: len(items) for name, items in record["job"]["promoted"].items()} == {"owl": 5}
 
 
 def test_the_share_of_unknowns_is_lowered_by_what_was_promoted_unless_another_is_given(out):
-    job = promote_groups(out, {1: "hen"}, out)
-    assert job.decision["outlier_share"] == pytest.approx(0.46 * (8 / 20) / (38 / 43))
-    assert promote_groups(out, {1: "hen"}, out, outlier_share=0.3).decision["outlier_share"] == 0.3
-    assert promote_groups(out, {1: "hen"}, out, outlier_share="auto").decision["outlier_share"] == "auto"
+    for number, (share, expected) in enumerate(
+        [(None, pytest.approx(0.46 * (8 / 20) / (38 / 43))), (0.3, 0.3), ("auto", "auto")]
+    ):
+        Project(out).promote({1: "hen"}, outlier_share=share, output=out.parent / f"promoted{number}")
+        record = json.loads((out.parent / f"promoted{number}" / "results.json").read_text())
+        assert record["job"]["decision"]["outlier_share"] == expected
 
 
 def test_promote_keeps_the_share_that_label_estimated_less_the_group(tmp_path, handful):
@@ -584,7 +592,7 @@ def test_a_promotion_that_swings_is_warned_of_with_the_way_back(tmp_path, handfu
     done = handful("promote", "out", *names, "--examples", 1, "--outlier-share", 0.6, "-o", "second")
     said = " ".join(done.stdout.split())
     assert "Warning: " in said
-    assert "The earlier results are unchanged. To go back, use them again: out" in said
+    assert "To go back to the labels of before: handful label second --undo" in said
     warnings = json.loads((tmp_path / "second" / "results.json").read_text())["comparison"]["warnings"]
     assert f"Warning: {warnings[0]}" in said
     assert warnings[0].split(":")[0] in (tmp_path / "second" / "report.html").read_text()
@@ -613,10 +621,9 @@ def test_what_cannot_be_promoted_is_refused_in_a_sentence(out, handful):
         (("out", "1="), "give the number of a group"),
         (("out", "1=hen", "1=owl"), "group 1 is named twice"),
         (("none", "1=hen"), "there is no folder 'none'"),
-        ((".", "1=hen"), "has no results.json"),
+        ((".", "1=hen"), "has no project.sqlite"),
         (("out", "1.1=hen"), "there is no 1.1 in group 1: it looks like one kind"),
         (("out", "1.x=hen"), "give the number of a group"),
-        (("out", "1=hen", "-o", "out"), "exists already"),
         (("out", "1=hen", "--outlier-share", "3"), "between 0 and 1"),
         (("out", "1=hen", "--outlier-share", "few"), "--outlier-share 'few': give auto, or a number between 0 and 1"),
     ]:
@@ -631,13 +638,16 @@ def test_a_name_that_was_promoted_is_taken(out, handful):
 
 
 def test_results_without_groups_or_damaged_are_told_of(out, handful):
-    record = json.loads((out / "results.json").read_text())
-    (out / "results.json").write_text(json.dumps(record | {"groups": []}))
+    groups = {"groups": [], "exemplars": [], "parts": []}
+    with closing(sqlite3.connect(out / "project.sqlite")) as db, db:
+        (facts,) = db.execute("SELECT facts FROM runs").fetchone()
+        db.execute("UPDATE runs SET facts = ?", (json.dumps(json.loads(facts) | groups),))
     assert_refused(handful("promote", "out", "1=hen"), "form no groups")
-    (out / "results.json").write_text(json.dumps(record | {"job": None}))
+    with closing(sqlite3.connect(out / "project.sqlite")) as db, db:
+        db.execute("DELETE FROM meta WHERE key = 'job'")
     assert_refused(handful("promote", "out", "1=hen"), "does not say what was labelled")
-    (out / "results.json").write_text("{")
-    assert_refused(handful("promote", "out", "1=hen"), "is damaged")
+    (out / "project.sqlite").write_bytes(b"no database" * 1000)
+    assert_refused(handful("promote", "out", "1=hen"), "cannot be used")
 
 
 def test_a_table_that_changed_or_went_is_told_of(out, handful):
@@ -695,10 +705,9 @@ def test_pictures_that_went_or_changed_are_told_of(pictures, handful):
     assert_refused(handful("promote", "out", "1=top"), f"{first!r}, an example of 'top', has changed")
     (pictures / "pile" / first).unlink()
     assert_refused(handful("promote", "out", "1=top"), f"{first!r}, an example of 'top', is gone")
-    assert not (pictures / "out-2").exists()
 
 
-def test_a_job_without_promotions_reads_as_label_does(pictures, own_cache):
+def test_a_job_reads_as_label_does(pictures, own_cache):
     job = Job(pictures / "examples", pictures / "pile", {}, "pixels")
-    shown, found, given = job.read(lambda *_: None)
-    assert (len(shown), len(found), given) == (6, 33, {})
+    shown, found = job.read(lambda *_: None)
+    assert (len(shown), len(found)) == (6, 33)

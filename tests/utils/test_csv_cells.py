@@ -119,10 +119,10 @@ def test_labels_hold_no_formula_and_are_read_back(handful, tmp_path):
 
 def test_the_workbench_exports_no_formula(tmp_path):
     from handful.project.export_files import export
-    from handful.project.live import Project
+    from handful.project.live import LiveProject
 
     write_pile(tmp_path / "pile.parquet")
-    project = Project(tmp_path / "pile.parquet", tmp_path / "project")
+    project = LiveProject(tmp_path / "pile.parquet", tmp_path / "project")
     try:
         folder = export(project, ["csv", "parquet"])["folder"]
     finally:

@@ -14,7 +14,7 @@ from workbenches import Server, client_of, contents, labels_in, run, show, write
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
-from handful.workbench import Project
+from handful.workbench import LiveProject
 
 ITEM = {"id", "name", "class", "decision", "confidence", "p_unknown", "score", "group", "changed"}
 
@@ -27,7 +27,7 @@ def digits(tmp_path_factory):
 
 @pytest.fixture
 def project(digits, tmp_path):
-    opened = Project(digits[0] / "digits.parquet", tmp_path / "project")
+    opened = LiveProject(digits[0] / "digits.parquet", tmp_path / "project")
     yield opened
     opened.close()
 
@@ -40,7 +40,7 @@ def client(project):
 @pytest.fixture(scope="module")
 def solved(digits, tmp_path_factory):
     """After one run with three kinds of five shown: (project, client, truth, classes). Tests leave it as it is."""
-    project = Project(digits[0] / "digits.parquet", tmp_path_factory.mktemp("solved"))
+    project = LiveProject(digits[0] / "digits.parquet", tmp_path_factory.mktemp("solved"))
     client = client_of(project)
     classes = show(client, digits[1], (0, 1, 2))
     run(client, project)
@@ -225,7 +225,7 @@ def test_classes_are_named_keyed_and_deleted(client, project):
 
 
 def test_every_change_can_be_undone_and_done_again_in_any_number_of_steps(digits, tmp_path):
-    project = Project(digits[0] / "digits.parquet", tmp_path / "p")
+    project = LiveProject(digits[0] / "digits.parquet", tmp_path / "p")
     client = client_of(project)
     classes = show(client, digits[1], (0, 1, 2))
     run(client, project)
@@ -266,7 +266,7 @@ def test_every_change_can_be_undone_and_done_again_in_any_number_of_steps(digits
     assert client.post("/redo").status_code == 409
     # It is all on the disk: another process could go on
     project.close()
-    project = Project(digits[0] / "digits.parquet", tmp_path / "p")
+    project = LiveProject(digits[0] / "digits.parquet", tmp_path / "p")
     client = client_of(project)
     assert (seen(), shown()) == moments[-1]
     assert client.post("/undo").status_code == 200
@@ -293,7 +293,7 @@ def test_a_run_says_how_many_labels_should_be_right(solved):
 
 
 def test_without_labels_no_precision_is_promised(digits, tmp_path):
-    project = Project(digits[0] / "digits.parquet", tmp_path / "p")
+    project = LiveProject(digits[0] / "digits.parquet", tmp_path / "p")
     client = client_of(project)
     show(client, digits[1], (0, 1, 2))
     run(client, project)
@@ -309,7 +309,7 @@ def test_without_labels_no_precision_is_promised(digits, tmp_path):
 
 
 def test_the_threshold_moves_decisions_at_once(digits, tmp_path):
-    project = Project(digits[0] / "digits.parquet", tmp_path / "p")
+    project = LiveProject(digits[0] / "digits.parquet", tmp_path / "p")
     client = client_of(project)
     assert client.post("/threshold", json={"threshold": 0.5}).status_code == 409
     show(client, digits[1], (0, 1, 2))
@@ -325,7 +325,7 @@ def test_the_threshold_moves_decisions_at_once(digits, tmp_path):
 
 def test_the_second_run_says_what_changed(digits, tmp_path):
     truth = digits[1]
-    project = Project(digits[0] / "digits.parquet", tmp_path / "p")
+    project = LiveProject(digits[0] / "digits.parquet", tmp_path / "p")
     client = client_of(project)
     show(client, truth, (0, 1, 2))
     run(client, project)
@@ -404,7 +404,7 @@ def test_five_thousand_labels_are_one_change(tmp_path):
     rng = np.random.default_rng(0)
     table = pa.table({"embedding": rng.normal(size=(5000, 4)).astype(np.float32).tolist()})
     parquet.write_table(table, tmp_path / "many.parquet")
-    project = Project(tmp_path / "many.parquet")
+    project = LiveProject(tmp_path / "many.parquet")
     client = client_of(project)
     number = client.post("/classes", json={"name": "all"}).json()["id"]
     ids = client.get("/ids").json()["ids"]
@@ -420,7 +420,7 @@ def test_exports_agree_with_the_database(digits, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     from pathlib import Path
 
-    project = Project(digits[0] / "digits.parquet", tmp_path / "p")
+    project = LiveProject(digits[0] / "digits.parquet", tmp_path / "p")
     client = client_of(project)
     classes = show(client, digits[1], (0, 1, 2))
     run(client, project)
@@ -466,7 +466,7 @@ def test_labels_of_a_table_are_given_ones(tmp_path, labels):
     rows = {"path": ["a", "b", "c", "d"], "embedding": [[0.0, 1], [1, 0], [1, 1], [2, 1]]}
     parquet.write_table(pa.table(rows | {"label": labels}), tmp_path / "t.parquet")
     for _ in range(2):  # once, and not again when it is opened again
-        project = Project(tmp_path / "t.parquet")
+        project = LiveProject(tmp_path / "t.parquet")
         client = client_of(project)
         classes = {c["id"]: c["name"] for c in client.get("/classes").json()}
         items = client.get("/items").json()["items"]
@@ -490,7 +490,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_a_folder_is_embedded_before_it_is_solved(folder):
     pictures, truth = folder
-    project = Project(pictures, backbone="pixels")
+    project = LiveProject(pictures, backbone="pixels")
     client = client_of(project)
     classes = show(client, truth, (0, 1), shots=4)
     answer = client.post("/run", json={})  # at once, whether or not all is embedded
@@ -504,7 +504,7 @@ def test_a_folder_is_embedded_before_it_is_solved(folder):
     assert client.get(f"/ids?view=class:{classes[0]}").json()["ids"]
     project.close()
     # Opened again: no backbone need be named, and what was known is known
-    project = Project(pictures)
+    project = LiveProject(pictures)
     client = client_of(project)
     assert project.worker.wait(60)
     again = client.get("/project").json()
@@ -516,19 +516,19 @@ def test_a_folder_is_embedded_before_it_is_solved(folder):
 
 def test_a_picture_that_is_gone_keeps_its_label_for_when_it_is_back(folder):
     pictures, _ = folder
-    project = Project(pictures, backbone="pixels")
+    project = LiveProject(pictures, backbone="pixels")
     client = client_of(project)
     item = client.get("/items?search=d0001").json()["items"][0]
     number = client.post("/classes", json={"name": "cat"}).json()["id"]
     client.post("/labels", json={"items": [item["id"]], "class": number})
     project.close()
     (pictures / item["name"]).rename(pictures.parent / "aside.png")
-    project = Project(pictures)
+    project = LiveProject(pictures)
     assert client_of(project).get("/project").json()["classes"][0]["examples"] == 0
     assert client_of(project).get(f"/pictures/{item['id']}").status_code == 404
     project.close()
     (pictures.parent / "aside.png").rename(pictures / item["name"])
-    project = Project(pictures)
+    project = LiveProject(pictures)
     back = client_of(project).get(f"/items/{item['id']}").json()
     assert (back["name"], back["class"]) == (item["name"], number)
     project.close()
@@ -536,7 +536,7 @@ def test_a_picture_that_is_gone_keeps_its_label_for_when_it_is_back(folder):
 
 def test_uploads_join_the_pile(folder):
     pictures, _ = folder
-    project = Project(pictures, backbone="pixels")
+    project = LiveProject(pictures, backbone="pixels")
     client = client_of(project)
     assert project.worker.wait(60)
     data = (pictures / "d0000.png").read_bytes()
@@ -550,19 +550,19 @@ def test_uploads_join_the_pile(folder):
     assert sorted(item["name"] for item in found) == ["one (2).png", "one.png"]
     assert client.get(f"/pictures/{found[0]['id']}").status_code == 200
     project.close()
-    project = Project(pictures)
+    project = LiveProject(pictures)
     assert project.worker.wait(60)
     assert len(client_of(project).get("/items?search=one").json()["items"]) == 2
     project.close()
 
 
 def test_a_project_is_open_in_one_workbench_at_a_time(project, digits):
-    with pytest.raises(ValueError, match="open in another workbench"):
-        Project(digits[0] / "digits.parquet", project.folder)
+    with pytest.raises(ValueError, match="is in use by another process"):
+        LiveProject(digits[0] / "digits.parquet", project.folder)
 
 
 def test_a_backbone_that_is_not_there_is_told_and_labelling_goes_on(folder):
-    project = Project(folder[0], backbone="nonsense")
+    project = LiveProject(folder[0], backbone="nonsense")
     client = client_of(project)
     assert project.worker.wait(60)
     job = client.get("/project").json()["job"]
@@ -694,7 +694,7 @@ def test_groups_are_found_anew_coarser_or_finer_and_the_next_run_has_that_detail
     assert run(client, project)["run"]["group_detail"] == -2
     folder = project.folder
     project.close()
-    again = Project(digits[0] / "digits.parquet", folder)
+    again = LiveProject(digits[0] / "digits.parquet", folder)
     assert len(client_of(again).get("/groups").json()) == len(coarse)
     again.close()
 

@@ -9,7 +9,7 @@ from workbenches import client_of, labels_in, run, show, write_digits
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
-from handful.workbench import Project
+from handful.workbench import LiveProject
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def digits(tmp_path_factory):
 @pytest.fixture
 def solved(digits, tmp_path):
     """After a run: the project, a client, and the right class of each item by its number, 0 for none."""
-    project = Project(digits[0] / "digits.parquet", tmp_path / "project")
+    project = LiveProject(digits[0] / "digits.parquet", tmp_path / "project")
     client = client_of(project)
     classes = show(client, digits[1], (0, 1))
     run(client, project)
@@ -105,7 +105,7 @@ def test_answers_are_undone_and_belong_to_their_run(solved, tmp_path, digits):
     client.post("/undo")
     assert client.get("/run").json()["trust"] == measured
     project.close()
-    again = Project(digits[0] / "digits.parquet", tmp_path / "project")
+    again = LiveProject(digits[0] / "digits.parquet", tmp_path / "project")
     assert client_of(again).get("/run").json()["trust"] == measured
     again.close()
 

@@ -11,7 +11,7 @@ from workbenches import client_of, run, show, write_digits
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
-from handful.workbench import Project
+from handful.workbench import LiveProject
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def solved(tmp_path_factory):
     """A table of digits beside their pictures, after a run: the client, the folder, and the kind of each picture."""
     base = tmp_path_factory.mktemp("base")
     truth = write_digits(base / "work" / "pictures", 60, 3)
-    project = Project(base / "work" / "pictures" / "digits.parquet", base / "work" / "project")
+    project = LiveProject(base / "work" / "pictures" / "digits.parquet", base / "work" / "project")
     client = client_of(project)
     show(client, truth, (0, 1), shots=3)
     run(client, project)
@@ -83,7 +83,7 @@ def test_an_export_overwrites_nothing_and_follows_no_link_out(solved, home, tmp_
 def test_an_export_is_not_put_among_the_pictures_of_a_folder(home, tmp_path):
     truth = write_digits(tmp_path / "pictures", 12, 2)
     (tmp_path / "pictures" / "digits.parquet").unlink()
-    project = Project(tmp_path / "pictures", backbone="pixels")
+    project = LiveProject(tmp_path / "pictures", backbone="pixels")
     client = client_of(project)
     assert project.worker.wait(60)
     show(client, truth, (0, 1), shots=2)

@@ -1,6 +1,5 @@
 """Projects that begin with examples: from folders of classes, or from what `handful label` wrote."""
 
-import json
 import shutil
 
 import pytest
@@ -9,9 +8,8 @@ from workbenches import Server, client_of, labels_in, run, write_digits
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
-from handful.project.open_results import earlier_results, is_results
-from handful.project.provenance import refuse
-from handful.workbench import Project
+from handful.project import Project
+from handful.workbench import LiveProject
 
 SHOTS = 3
 
@@ -29,7 +27,7 @@ def folders(tmp_path, own_cache):
 
 
 def opened(folder, **options):
-    project = Project(folder / "pile", backbone="pixels", **options)
+    project = LiveProject(folder / "pile", backbone="pixels", **options)
     assert project.worker.wait(60)
     return project, client_of(project)
 
@@ -92,26 +90,22 @@ def test_results_open_with_their_pile_examples_and_promotions(folders, handful):
     now = server.client.get("/project").json()
     assert now["items"] == len(truth) - SHOTS  # and none of the folder of results
     assert {one["name"]: one["examples"] for one in now["classes"]} == {"zero": SHOTS, "one": SHOTS, "two": 2}
-    assert (folder / "pile" / ".handful-workbench" / "workbench.sqlite").is_file()
+    assert not (folder / "pile" / ".handful-workbench").exists()  # the work is kept in the results
     number = now["classes"][0]["id"]
     assert server.client.delete(f"/classes/{number}").is_success
+    refused = handful("label", folder / "out2")
+    assert "is in use by another process" in refused.stderr
     server.close()
     server = Server(folder / "out2")
     assert len(server.client.get("/project").json()["classes"]) == 2  # what the user did stays
     server.close()
+    assert handful("label", folder / "out2").returncode == 0
+    labels = (folder / "out2" / "labels.csv").read_text()
+    names = {name for name in ("zero", "one", "two") if f'"p_{name}"' in labels}
+    assert names == {"zero", "one", "two"} - {now["classes"][0]["name"]}
 
 
-def test_results_with_examples_elsewhere_say_what_to_do(folders, handful):
-    folder, _ = folders
-    shutil.move(folder / "examples" / "unknown", folder / "none")
-    options = ["--unknown", folder / "none", "--backbone", "pixels"]
-    done = handful("label", folder / "examples", folder / "pile", "-o", folder / "out", *options)
-    assert done.returncode == 0, done.stderr
-    with pytest.raises(ValueError, match="was made with --unknown .* open the pile with --examples"):
-        earlier_results(folder / "out", refuse)
-
-
-def test_corrections_of_results_are_labels(folders, handful):
+def test_corrections_and_checks_of_results_are_there(folders, handful):
     folder, truth = folders
     pile, options = folder / "pile", ["--backbone", "pixels"]
     item = next(file for file in truth if truth[file] == 2 and (pile / file).exists())
@@ -119,30 +113,30 @@ def test_corrections_of_results_are_labels(folders, handful):
     corrections = ["--corrections", folder / "corrections.csv"]
     done = handful("label", folder / "examples", pile, "-o", folder / "out", *corrections, *options)
     assert done.returncode == 0, done.stderr
-    assert earlier_results(folder / "out", refuse).given == {item: "unknown"}
-    found = earlier_results(folder / "out", refuse)
-    project = Project(found.opened, backbone="pixels", examples=found.examples, given=found.given)
+    question = Project(folder / "out").check(1)[0]
+    Project(folder / "out").say({question.name: question.label}, checking=True)
+    project = LiveProject(folder / "out")
     assert project.worker.wait(60)
-    assert client_of(project).get("/project").json()["unknown_examples"] == SHOTS + 1
+    now = client_of(project).get("/project").json()
+    assert now["unknown_examples"] == SHOTS + 1
+    assert now["run"]["trust"]["checked"] == 1
+    assert now["undo"].startswith("check: ")
     project.close()
+    with pytest.raises(ValueError, match="the results name their own examples"):
+        LiveProject(folder / "out", examples=folder / "examples")
+    with pytest.raises(ValueError, match="leave --project out"):
+        LiveProject(folder / "out", folder / "elsewhere")
 
 
-def test_results_of_somebody_else_are_opened_only_if_the_user_agrees(folders, handful):
+def test_results_of_somebody_else_are_opened_only_if_the_user_agrees(folders, handful, monkeypatch):
     folder, _ = folders
     shutil.rmtree(folder / "examples" / "unknown")
     done = handful("label", folder / "examples", folder / "pile", "-o", folder / "out", "--backbone", "pixels")
     assert done.returncode == 0, done.stderr
-    path = folder / "out" / "results.json"
-    assert is_results(folder / "out")
-    assert earlier_results(folder / "out", refuse).opened == (folder / "pile").resolve()
-    record = json.loads(path.read_text())
-    path.write_text(json.dumps(record | {"run": "0" * 32}))
+    monkeypatch.setenv("HANDFUL_CACHE", str(folder / "somebody"))
     with pytest.raises(ValueError, match="was not written by a run of yours"):
-        earlier_results(folder / "out", refuse)
+        LiveProject(folder / "out")
     done = handful("workbench", folder / "out", "--no-browser", "--json")
     assert done.returncode != 0
     assert "--yes" in done.stderr
-    assert not (folder / "pile" / ".handful-workbench").exists()
-    path.write_text(json.dumps(record | {"items": "many"}))
-    done = handful("workbench", folder / "out", "--no-browser", "--json")
-    assert "is damaged" in done.stderr
+    Server(folder / "out", "--yes").close()

@@ -10,7 +10,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
 from handful.project import said as stores
-from handful.workbench import Project
+from handful.workbench import LiveProject
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def digits(tmp_path_factory):
 
 @pytest.fixture
 def project(digits, tmp_path):
-    opened = Project(digits[0] / "digits.parquet", tmp_path / "project")
+    opened = LiveProject(digits[0] / "digits.parquet", tmp_path / "project")
     yield opened
     opened.close()
 
@@ -82,7 +82,7 @@ def test_what_undo_leads_to_is_there_after_reopening(client, project, digits, tm
     client.post("/undo")
     client.post("/undo")
     project.close()
-    again = Project(digits[0] / "digits.parquet", tmp_path / "project")
+    again = LiveProject(digits[0] / "digits.parquet", tmp_path / "project")
     client = client_of(again)
     now = shown(client)
     assert (now[0]["run"], now[1]) == (first[0]["run"], first[1])

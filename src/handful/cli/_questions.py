@@ -55,8 +55,8 @@ def ask_about(console: Console, sitting: Sitting, count: int, no_open: bool) -> 
         print_lines(console, [f"The classes: {', '.join(names)}."])
     how = f"{KEYS}, or the class ({'number or ' if numbers else ''}name; u = none of these, +NAME = a new one)"
     for place, question in enumerate(questions, 1):
-        says = f"handful says {shown(question.says)} ({percent(question.confidence)})"
-        lines = [f"{place} of {len(questions)}: {shown(question.item)} — {says}. Right? {how}"]
+        says = f"handful says {shown(question.label)} ({percent(question.confidence)})"
+        lines = [f"{place} of {len(questions)}: {shown(question.name)} — {says}. Right? {how}"]
         cells = [
             f"    {shown(name)}: {shown(str(value))[:MAX_CELL_CHARACTERS]}"
             for name, value in question.columns.items()
@@ -67,29 +67,29 @@ def ask_about(console: Console, sitting: Sitting, count: int, no_open: bool) -> 
         print_lines(console, cells[:MAX_SHOWN_COLUMNS] + lines)
         if opens and question.picture is not None:
             _open(question.picture)
-        if not _take(console, sitting, question, numbers):
+        if not _read_answer(console, sitting, question, numbers):
             return
 
 
-def _take(console: Console, sitting: Sitting, question: Question, numbers: dict[str, int]) -> bool:
-    """Read one answer and store it; False to stop."""
+def _read_answer(console: Console, sitting: Sitting, question: Question, numbers: dict[str, int]) -> bool:
+    """Read one answer and store it; return whether to go on."""
     while True:
         line = sys.stdin.readline() if sys.stdin is not None else ""
         if not line or line.strip() == "q":
             return False
         try:
-            said = parse_answer(line.strip(), question.says, sitting.classes, numbers)
+            label = parse_answer(line.strip(), question.label, sitting.classes, numbers)
         except ValueError as error:
             print_lines(console, [f"    {error}"])
             continue
-        if said == "":
+        if label == "":
             sitting.skip(question)
         else:
-            sitting.answer(question, said)
+            sitting.answer(question, label)
         return True
 
 
-def parse_answer(text: str, says: str, classes: Sequence[str], numbers: dict[str, int]) -> str | None:
+def parse_answer(text: str, label: str, classes: Sequence[str], numbers: dict[str, int]) -> str | None:
     """What a person typed: a label, None for "wrong", "" for "skip". ValueError if it means nothing.
 
     >>> [parse_answer(text, "cat", ["cat", "hen"], {"cat": 1, "hen": 2}) for text in ("y", "n", "s", "u", "2", "hen")]
@@ -105,7 +105,7 @@ def parse_answer(text: str, says: str, classes: Sequence[str], numbers: dict[str
     if name in by_number:
         return by_number[name]
     keys: dict[str, str | None] = {
-        "y": says, "yes": says, "n": None, "no": None, "s": "", "skip": "", "u": UNKNOWN_NAME,
+        "y": label, "yes": label, "n": None, "no": None, "s": "", "skip": "", "u": UNKNOWN_NAME,
     }  # fmt: skip
     if text.lower() in keys:
         return keys[text.lower()]
@@ -128,6 +128,6 @@ def _numbers(classes: Sequence[str]) -> dict[str, int]:
 
 def print_next(console: Console, sitting: Sitting) -> None:
     """Print where the answers are, and the command that uses them."""
-    print_lines(console, [f"\nThe answers: {sitting.path}"])
+    print_lines(console, [f"\nThe answers are stored in {sitting.path}"])
     if following := sitting.next_command():
         print_lines(console, [f"To use them as examples: {following}"])

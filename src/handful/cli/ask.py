@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -24,26 +25,23 @@ def ask(
     """Answer a few questions that improve the labels most: few, different items that handful is unsure about.
 
     For each item, answer y if its label is right; or name its class: by its name or number, u if it belongs to none of
-    the classes, +NAME for a class that is new. Each answer is stored at once in RESULTS/asked.json. The last line is
-    the command that labels the pile again with the answers as examples. Its results have new questions.
+    the classes, +NAME for a class that is new. Each answer is stored at once. The last line is the command that labels
+    the pile again with the answers as examples. Then there are new questions.
 
     To find out how many labels are right, use `handful check`: its items are a fair sample, those of this command are
     not.
 
     Example: handful ask out --answers 10
     """
-    from handful.project.job import RECORD
-    from handful.project.sitting import Asking
-    from handful.utils.files import locked
+    from handful.project.sitting import Sitting
 
     console = console_for(as_json)
-    current = Asking(results)
-    kept = f"The answers are stored in {current.path}: the same command continues."
-    with locked(results / RECORD, "folder of results"), stoppable(console, kept):
-        current = Asking(results)  # once more, now that no other process changes it
-        ask_about(console, current, answers, no_open)
-        document = current.write()
-    if as_json:
-        typer.echo(json.dumps({**document, "files": {"asked.json": str(current.path.resolve())}}, indent=2))
-        return
-    print_next(console, current)
+    with closing(Sitting(results, "ask")) as sitting:
+        kept = f"The answers are stored in {sitting.path}: the same command continues."
+        with stoppable(console, kept):
+            ask_about(console, sitting, answers, no_open)
+        if as_json:
+            files = {sitting.path.name: str(sitting.path.resolve())}
+            typer.echo(json.dumps({**sitting.document(), "files": files}, indent=2))
+            return
+        print_next(console, sitting)

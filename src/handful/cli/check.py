@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ from handful.cli._questions import ask_about, print_next
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from handful.project.sitting import Check
+    from handful.project.sitting import Sitting
 
 HEAD = ("Class", "Labels", "Looked at", "Right", "Precision")
 
@@ -39,41 +40,37 @@ def check(
     number, u if it belongs to none of the classes, +NAME for a class that is new. Pictures open in the viewer of the
     system; texts are printed, and of a table the other columns of the row.
 
-    Each answer is stored at once in RESULTS/checked.json: stop at any time, and the same command continues. At the end
-    you see how many labels are right, with an interval that holds the truth nine times in ten, and how many more
-    answers would halve it. The answers are good examples, too: the last line is the command that uses them.
+    Each answer is stored at once: stop at any time, and the same command continues. At the end you see how many labels
+    are right, with an interval that holds the truth nine times in ten, and how many more answers would halve it. The
+    answers are good examples, too: the last line is the command that uses them.
 
     Example: handful check out --answers 30
 
     Answers can also come from a file or a program, one in each line: handful check out < answers.txt
     """
-    from handful.project.job import RECORD
-    from handful.project.sitting import Check, update_report
-    from handful.utils.files import locked
+    from handful.project.sitting import Sitting
 
     console = console_for(as_json)
-    current = Check(results, seed)
-    kept = f"The answers are stored in {current.path}: the same command continues."
-    with locked(results / RECORD, "folder of results"), stoppable(console, kept):
-        current = Check(results, seed)  # once more, now that no other process changes it
-        ask_about(console, current, answers, no_open)
-        document = current.write()
-        problem = update_report(results, document)
-    if problem:
-        print_lines(console, [problem])
-    if as_json:
-        files = {"checked.json": str(current.path.resolve())}
-        typer.echo(json.dumps({**document, "files": files}, indent=2))
-        return
-    _print_checked(console, current)
+    with closing(Sitting(results, "check", seed)) as sitting:
+        kept = f"The answers are stored in {sitting.path}: the same command continues."
+        with stoppable(console, kept):
+            ask_about(console, sitting, answers, no_open)
+            problem = sitting.update_report()
+        if problem:
+            print_lines(console, [problem])
+        if as_json:
+            files = {sitting.path.name: str(sitting.path.resolve())}
+            typer.echo(json.dumps({**sitting.document(), "files": files}, indent=2))
+            return
+        _print_checked(console, sitting)
 
 
-def _print_checked(console: Console, check: Check) -> None:
-    checked = check.checked
+def _print_checked(console: Console, sitting: Sitting) -> None:
+    checked = sitting.checked
     print_lines(console, ["", *checked.sentences])
-    counts = check.rows_by_class()
+    counts = sitting.rows_by_class()
     rows = [[name, *map(str, counts[name]), estimate.in_words()] for name, estimate in checked.by_class.items()]
     if rows:
         console.print()
         print_table(console, HEAD, rows)
-    print_next(console, check)
+    print_next(console, sitting)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -44,7 +44,7 @@ from handful.cli._options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from handful.project import Job, Labelled
+    from handful.project import Job, Labelled, Project
 
 ROWS_KEPT = "What is done so far is stored: the same command continues from there."
 DEFAULT_OUTPUT = Path("handful-out")
@@ -63,7 +63,7 @@ class ResultOptions:
         typer.Option(
             "--output",
             "-o",
-            help="Folder for the labels and the report. Default: handful-out; if RESULTS are given, RESULTS-2, -3, ...",
+            help="Folder for the labels and the report. Default: handful-out; if RESULTS are given, RESULTS itself.",
         ),
     ] = None
     sort: Sort = None
@@ -80,8 +80,8 @@ def label(
         typer.Argument(
             help="A folder that holds one folder of pictures (or of .txt files) for each class, and if you like one "
             "called unknown with those of none of them; or a table, of texts (.csv, .jsonl, .parquet) or of embeddings "
-            "(.parquet, .csv, .npz, ...). With --corrections or --unknown also RESULTS: a folder that this command "
-            "wrote, whose pile is labelled again."
+            "(.parquet, .csv, .npz, ...). Or RESULTS alone: a folder that this command wrote. Its pile is labelled "
+            "again, by all that was said since and with the same options."
         ),
     ],
     pile: Annotated[
@@ -98,14 +98,14 @@ def label(
         typer.Option(
             rich_help_panel=SAID_PANEL,
             help="Examples that belong to none of the classes: a folder of pictures or .txt files, or a table. A few "
-            "of them help much.",
+            "make the labels much better.",
         ),
     ] = None,
     corrections: Annotated[
         list[Path] | None,
         typer.Option(
             rich_help_panel=SAID_PANEL,
-            help="Corrected labels, as the report page or `handful check` stores them (.json), or a .csv with the "
+            help="Corrected labels, as the report page stores them (.json), or a .csv with the "
             "columns path and label; the label unknown means none of the classes. The items become examples. May be "
             "given several times.",
         ),
@@ -133,6 +133,12 @@ def label(
             "or two examples and a name that says what it is about; a name such as c17 does harm.",
         ),
     ] = False,
+    undo: Annotated[
+        bool,
+        typer.Option(
+            "--undo", rich_help_panel=SAID_PANEL, help="With RESULTS: take back what was said last, and label again."
+        ),
+    ] = False,
     cluster: ClusterOptions,
     yes: Yes = False,
     as_json: Json = False,
@@ -149,8 +155,9 @@ def label(
     along to the labels. Rows without a text are called unknown. Long texts are cut into pieces, whose features are
     averaged.
 
-    On the report page you can correct labels and download the corrections. Then label again, with the options of
-    before: handful label out --corrections corrections.json
+    The folder keeps what you say of its items: by `handful ask`, `check` and `promote`, and in `handful workbench out`.
+    To label again by all of it, with the same options: handful label out. On the report page you can correct labels and
+    download the corrections: handful label out --corrections corrections.json
 
     In labels.csv, text that a spreadsheet would read as a formula (it begins with = + - @) gets an apostrophe in
     front; labels.parquet and the exports hold it unchanged.
@@ -164,54 +171,55 @@ def label(
     part of labels for each part of the pile; there is no report and there are no groups. If the command is stopped, the
     same command continues.
     """
-    from handful.project import Job
+    from handful.project import Job, Project
     from handful.project.corrections import read_corrections
     from handful.project.decision import check_decision
-    from handful.project.job import check_paths, next_results
+    from handful.project.job import check_paths
     from handful.project.large_pile import check_in_parts, goes_in_parts
-    from handful.project.outputs import check_output
-    from handful.project.results_job import is_results, job_again
+    from handful.project.outputs import check_output, is_project
 
     formats, files = results.export or (), corrections or ()
     cluster.check()
-    if pile is None and is_results(examples):
-        _check_options_again(examples, files, unknown, base, text, decision, backbone, reading, table, cluster)
-        if class_names:
-            raise ValueError("--class-names: leave it out, the pile is labelled again with the options of before")
-        output = results.output or next_results(examples)
-        job = job_again(
-            examples, output, formats=formats, sort=results.sort, unknown=unknown, agree=ask_user(yes)
+    if pile is None and is_project(examples):
+        _check_options_again(examples, base, text, class_names, decision, backbone, reading, table, cluster)
+        project = Project(examples, agree=ask_user(yes))
+        check_engine(project.job.engine)
+        if results.output is not None and results.output.absolute() != examples.absolute():
+            check_output(results.output, results.overwrite, formats or project.job.formats, results.sort)
+        if undo:
+            project.check_trust()
+            print_lines(console_for(as_json), [f"Taken back: {project.undo()}."])
+        label_again = partial(
+            project.label, output=results.output, corrections=read_corrections(files), unknown=unknown, formats=formats,
+            sort=results.sort,
         )  # fmt: skip
-        check_engine(job.engine)
-    else:
-        output = results.output or DEFAULT_OUTPUT
-        job = Job(
-            examples, pile, decision.arguments(), "", backbone.input_options(), reading.strict,
-            reading.cache, formats, results.sort, [output], engine=cluster.engine, base=base, table=table.arguments(),
-            unknown=unknown, text=text, class_names=class_names,
-        )  # fmt: skip
-        job = replace(job, backbone=backbone.name_for(job.kind))
+        run(project, as_json, label_again, output=results.output)
+        return
+    if undo:
+        raise ValueError(
+            "--undo takes back what was said in a project: give its folder, as in: handful label out --undo"
+        )
+    output = results.output or DEFAULT_OUTPUT
+    job = Job(
+        examples, pile, decision.arguments(), "", backbone.input_options(), reading.strict,
+        reading.cache, formats, results.sort, [output], engine=cluster.engine, base=base, table=table.arguments(),
+        unknown=unknown, text=text, class_names=class_names,
+    )  # fmt: skip
+    job = replace(job, backbone=backbone.name_for(job.kind))
     check_decision(**job.decision)
     check_paths(job, output)
-    in_parts = goes_in_parts(job.examples, job.pile, job.engine)
-    if in_parts and job.pile is not None:
+    if goes_in_parts(job.examples, job.pile, job.engine) and job.pile is not None:
         check_in_parts(job.examples, job.pile, output, results.overwrite, job.formats, job.sort, files)
         _run_in_parts(job, output, as_json, cluster.address)
         return
     check_output(output, results.overwrite, job.formats, job.sort)
-    run(job, output, as_json, cluster.address, corrections=read_corrections(files))
+    project = Project.of_job(output, job)
+    run(project, as_json, partial(project.label, corrections=read_corrections(files)), address=cluster.address)
 
 
-def _check_options_again(
-    folder: Path, corrections: Sequence[Path], unknown: Path | None, base: Path | None, text: str | None, *options: Any
-) -> None:
-    """Raise ValueError for options that the results in a folder have already, or if nothing is said of its items."""
-    if not corrections and unknown is None:
-        raise ValueError(
-            f"{str(folder)!r} holds results: give --corrections FILE or --unknown FOLDER to label its pile again, or "
-            "name the examples and the pile"
-        )
-    given = ["base"] * (base is not None) + ["text"] * (text is not None)
+def _check_options_again(folder: Path, base: Path | None, text: str | None, class_names: bool, *options: Any) -> None:
+    """Raise ValueError for options that a project has already."""
+    given = ["base"] * (base is not None) + ["text"] * (text is not None) + ["class_names"] * class_names
     given += [field.name for group in options for field in fields(group) if getattr(group, field.name) != field.default]
     if given:
         raise ValueError(
@@ -221,38 +229,28 @@ def _check_options_again(
 
 
 def run(
-    job: Job,
-    output: Path,
+    project: Project,
     as_json: bool,
+    label_pile: Callable[..., Labelled],
+    *,
+    output: Path | None = None,
     address: str | None = None,
-    before: tuple[Path, Mapping[int | str, str]] | None = None,
-    corrections: Mapping[str, str] | None = None,
 ) -> None:
     """Label a pile, write the results and print what happened.
 
-    before: after a promotion, the earlier results and the names of their groups. The labels are compared with them.
-    corrections: the class of items of the pile, by their name.
+    label_pile: labels it, with the arguments `embedder` and `progress`. output: where the results go, if not into the
+    folder of the project.
     """
-    from handful.project import label_items, write_outputs
-    from handful.project.promotion import compare_results
-    from handful.project.results_job import apply_corrections
-
-    console = console_for(as_json)
+    place = output or project.folder
+    console, job = console_for(as_json), project.job
     kept = PARTS_KEPT if job.engine == "ray" else CACHE_KEPT * job.cache
     with (
         stoppable(console, kept),
         progress_bars(console, "items" if job.kind == "embeddings" else job.kind) as progress,
-        _embedder(job, output, address) as embedder,
+        _embedder(job, place, address) as embedder,
     ):
-        examples, pile, pile_labels = job.read(progress, embedder)
-        if corrections:
-            job = apply_corrections(job, pile, corrections)
-            pile_labels = job.find_promoted(pile)
-        labelled = label_items(examples, pile, pile_labels=pile_labels, **job.decision)
-        labelled.is_share_kept = job.is_share_kept
-        if before is not None:
-            labelled.comparison = compare_results(labelled, examples, *before)
-        files = write_outputs(labelled, output, formats=job.formats, sort=job.sort, job=job, progress=progress)
+        labelled = label_pile(embedder=embedder, progress=progress)
+    files, pile = project.files, labelled.pile
     if as_json:
         typer.echo(json.dumps(_document(labelled, files), indent=2))
         return
@@ -267,7 +265,7 @@ def run(
     lines += [f"For other tools: {path}" for path in exported]
     if "sorted" in files:
         lines.append(f"The sorted {job.kind}: {files['sorted']}")
-    target = shlex.quote(str(output))
+    target = shlex.quote(str(place))
     if labelled.groups:
         lines.append(f"To make a class of the largest group: handful promote {target} 1=NAME")
         if mixed := next((group for group in labelled.groups if group.kinds > 1), None):
@@ -276,8 +274,8 @@ def run(
     lines.append(f"To improve the labels by five answers: handful ask {target}")
     lines.append(f"To find out how many labels are right: handful check {target}")
     lines.append(f"To correct labels: use the report, then handful label {target} --corrections FILE")
-    if before is not None and labelled.comparison is not None and labelled.comparison.warnings:
-        lines.append(f"The earlier results are unchanged. To go back, use them again: {before[0]}")
+    if labelled.comparison is not None and labelled.comparison.warnings:
+        lines.append(f"To go back to the labels of before: handful label {target} --undo")
     print_lines(console, lines)
     report = f"The report, to look at: {files['report.html'].resolve()}"
     console.print(report, markup=False, soft_wrap=True, style="bold")

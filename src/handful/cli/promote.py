@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +28,7 @@ def promote(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "--out", "-o", help="Folder for the new results. Default: RESULTS-2, -3, ..."),
+        typer.Option("--output", "--out", "-o", help="Another folder for the new results. Default: RESULTS itself."),
     ] = None,
     examples: Annotated[
         int | None,
@@ -57,35 +58,31 @@ def promote(
 
     The report of `handful label` shows the unknowns in groups that look alike. Name the groups that you recognise: the
     items that together stand for a group become examples of a new class, and the pile is labelled again with the same
-    options. The folder of examples is not changed. The new results store what was promoted, so that you can promote
-    from them again. Pictures are sorted again only with --sort.
+    options. The folder of examples is not changed. What was promoted is stored, so that you can promote again.
 
-    The labels are compared with those before. If they change more than the new classes explain, the command warns. The
-    earlier results are never changed: to go back, use them again.
+    The labels are compared with those before. If they change more than the new classes explain, the command warns. To
+    go back: handful label RESULTS --undo. With -o the new results go into another folder, and RESULTS does not change.
 
     If the results may come from somebody else or from another machine, the command shows which files and folders
     elsewhere they name, and asks before it continues.
 
-    Example: handful promote out 2=mushroom 3=leek -o out2
+    Example: handful promote out 2=mushroom 3=leek
 
-    A group that looks like several kinds: handful promote out 1.1=apple 1.2=pear -o out2
+    A group that looks like several kinds: handful promote out 1.1=apple 1.2=pear
     """
-    from handful.project import promote_groups
-    from handful.project.decision import check_decision
-    from handful.project.job import check_paths, next_results
+    from handful.project import Project
     from handful.project.outputs import check_output
 
-    place = output or next_results(results)
     share = None if outlier_share is None else parse_share(outlier_share)
     groups = _parse(names)
-    job = promote_groups(
-        results, groups, place, examples=examples, join=join, outlier_share=share, sort=sort, agree=ask_user(yes)
+    project = Project(results, agree=ask_user(yes))
+    check_engine(project.job.engine)
+    if output is not None and output.absolute() != results.absolute():
+        check_output(output, overwrite, project.job.formats, sort)
+    label_pile = partial(
+        project.promote, groups, examples=examples, join=join, outlier_share=share, output=output, sort=sort
     )
-    check_decision(**job.decision)
-    check_engine(job.engine)
-    check_paths(job, place)
-    check_output(place, overwrite, job.formats, job.sort)
-    run(job, place, as_json, before=(results, groups))
+    run(project, as_json, label_pile, output=output)
 
 
 def _parse(names: list[str]) -> dict[int | str, str]:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from handful.cli._app import command
 from handful.cli._console import ask_user, console_for
 from handful.cli._options import Host, Json, Port, need_web
-
-if TYPE_CHECKING:
-    from handful.project.model_trust import Agree, Model
 
 
 @command()
@@ -72,7 +68,8 @@ def workbench(
     Your files never leave this machine, and they are not changed. Every click is saved at once: stop with Ctrl-C and
     continue another day with the same command.
 
-    With results of `handful label`, their pile is opened with their examples, and promoted items have their labels.
+    What `handful label` wrote is opened with its pile, its examples, its labels and all that was said. Afterwards
+    `handful label`, `check` and `ask` go on from there.
 
     Example: handful workbench holiday-pictures/
     Texts: handful workbench tickets.csv
@@ -80,26 +77,17 @@ def workbench(
     From results: handful workbench out/
     """
     need_web("the workbench")
-    from handful.project.open_results import earlier_results, is_results
-    from handful.workbench import Project
+    from handful.workbench import LiveProject
     from handful.workbench.server.app import make_app
     from handful.workbench.server.serve import bind, serve
 
     console = console_for(as_json)
     socket = bind(host, port)
     try:
-        source: dict[str, Any] = {"examples": examples}
-        if is_results(items):
-            if examples is not None or text is not None or label is not None:
-                raise ValueError(
-                    "the results name their own examples and columns: give --examples, --text and --label with a "
-                    "folder or table"
-                )
-            found = earlier_results(items, ask_user(yes))
-            items, backbone, text, label = found.opened, backbone or found.backbone, found.text, found.label
-            source = {"examples": found.examples, "given": found.given, "without": found.without}
-        source |= {"text": text, "label": label}
-        opened = Project(items, project, backbone=backbone, agree=_agree(yes), **source)
+        opened = LiveProject(
+            items, project, backbone=backbone, agree=ask_user(yes),
+            examples=examples, text=text, label=label,
+        )  # fmt: skip
     except BaseException:
         socket.close()
         raise
@@ -123,20 +111,3 @@ def workbench(
         serve(lambda token, number: make_app(opened, token=token, port=number), socket, ready)
     finally:
         opened.close()
-
-
-def _agree(yes: bool) -> Agree:
-    """A function that asks in the terminal whether to load a model that the project names."""
-    from handful.project.model_trust import refuse
-
-    def ask(model: Model) -> None:
-        if yes:
-            return
-        if not sys.stdin.isatty():
-            refuse(model)
-        typer.echo(f"The project asks for the model {model}, which you did not name.", err=True)
-        typer.echo("A model file can hold anything: load it only if you trust it. Load it? [y/N] ", err=True, nl=False)
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise ValueError("the model was not loaded: name a backbone with --backbone, see `handful backbones`")
-
-    return ask

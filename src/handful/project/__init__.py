@@ -11,22 +11,22 @@ if TYPE_CHECKING:
     from handful.project.job import Job
     from handful.project.labelling import Labelled, label_items, predict_items
     from handful.project.outputs import write_outputs
-    from handful.project.promotion import promote_groups
+    from handful.project.project import Project
     from handful.project.text_items import read_texts
 
 # The modules are imported when they are used: the processes of `handful serve` need none of them
 _PLACES = {
     "Job": "job", "Labelled": "labelling", "label_items": "labelling", "predict_items": "labelling",
-    "promote_groups": "promotion", "read_examples": "items", "read_pile": "items", "read_table": "items",
+    "Project": "project", "read_examples": "items", "read_pile": "items", "read_table": "items",
     "read_texts": "text_items", "write_outputs": "outputs",
 }  # fmt: skip
 
 __all__ = [
     "Job",
     "Labelled",
+    "Project",
     "label_items",
     "predict_items",
-    "promote_groups",
     "read_examples",
     "read_pile",
     "read_table",

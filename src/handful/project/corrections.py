@@ -7,11 +7,11 @@ come from anyone: its size, types and names are checked.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from handful.project.items import class_label
-from handful.project.record_schema import Fields, ListOf, Text, find_fault, read_json
 from handful.utils.csv_file import records, unescape
 from handful.utils.files import class_name, in_brief, read_text
 
@@ -19,16 +19,6 @@ MAX_CORRECTIONS_BYTES = 2**24
 MAX_CORRECTIONS = 100_000
 MAX_CLASS_NAME_LENGTH = 200  # characters
 CSV_COLUMNS = ("path", "label")
-CORRECTIONS_RULES = Fields(
-    {
-        "corrections": ListOf(
-            Fields({"item": Text(), "label": Text(optional=True)}, {"item", "label"}, others_allowed=True),
-            MAX_CORRECTIONS,
-        )
-    },
-    {"corrections"},
-    others_allowed=True,
-)
 
 
 def read_corrections(paths: Sequence[Path]) -> dict[str, str]:
@@ -76,15 +66,27 @@ def _pairs(path: Path) -> Iterator[tuple[str, str]]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {in_brief(path)}: give the corrections that the report page gave")
     if suffix == ".json":
-        document = read_json(path, MAX_CORRECTIONS_BYTES)
-        if fault := find_fault(document, CORRECTIONS_RULES, "the file"):
-            raise ValueError(fault)
-        entries = document["corrections"]
-        yield from ((entry["item"], entry["label"]) for entry in entries if entry["label"] is not None)
+        yield from _json_pairs(read_text(path, MAX_CORRECTIONS_BYTES))
     elif suffix == ".csv":
         yield from _csv_pairs(read_text(path, MAX_CORRECTIONS_BYTES))
     else:
         raise ValueError("its name must end in .json or .csv")
+
+
+def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise ValueError("its entries are nested too deeply") from None
+    entries = document.get("corrections") if isinstance(document, dict) else None
+    if not isinstance(entries, list) or len(entries) > MAX_CORRECTIONS:
+        raise ValueError(f"it must be an object with a list `corrections` of at most {MAX_CORRECTIONS:,} entries")
+    for number, entry in enumerate(entries):
+        item, label = (entry.get("item"), entry.get("label", "")) if isinstance(entry, dict) else (None, None)
+        if not isinstance(item, str) or not (label is None or isinstance(label, str)):
+            raise ValueError(f"entry {number} of `corrections` must be an object with the texts `item` and `label`")
+        if label is not None:
+            yield item, label
 
 
 def _csv_pairs(text: str) -> list[tuple[str, str]]:

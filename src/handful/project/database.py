@@ -17,7 +17,7 @@ from pathlib import Path, PurePath, PureWindowsPath
 from handful.project.refusal import Refusal
 from handful.project.runs import MAX_ID, WRONG, read_facts, unpack
 
-FILE, LOCK = "workbench.sqlite", "lock.sqlite"
+FILE, LOCK = "project.sqlite", ".lock.sqlite"
 SIDECARS = ("-wal", "-shm", "-journal")  # files that SQLite writes beside a database
 FOLDERS = ("uploads", "thumbnails", "exports")
 LOCK_TIMEOUT_S = 30.0  # to wait for another process, such as a backup
@@ -28,7 +28,7 @@ SCHEMA = """
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE items (
         id INTEGER PRIMARY KEY AUTOINCREMENT, origin TEXT NOT NULL, name TEXT NOT NULL,
-        state TEXT NOT NULL, reason TEXT, UNIQUE (origin, name)
+        state TEXT NOT NULL, reason TEXT, title TEXT, came_as TEXT, mark TEXT, UNIQUE (origin, name)
     );
     CREATE TABLE classes (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, key INTEGER);
     CREATE TABLE labels (item INTEGER PRIMARY KEY, class INTEGER NOT NULL);
@@ -43,6 +43,9 @@ SCHEMA = """
     );
     CREATE TABLE checks (
         run INTEGER NOT NULL, item INTEGER NOT NULL, answer INTEGER NOT NULL, PRIMARY KEY (run, item)
+    ) WITHOUT ROWID;
+    CREATE TABLE skipped (
+        run INTEGER NOT NULL, item INTEGER NOT NULL, asked_by TEXT NOT NULL, PRIMARY KEY (run, item, asked_by)
     ) WITHOUT ROWID;
     INSERT INTO meta VALUES ('run', '');  -- that is shown, which is not always the last one
 """
@@ -59,13 +62,15 @@ def _is_id(column: str) -> str:
 # What holds for each row that handful writes
 ROW_RULES = {
     "meta": (
-        f"{_is_text('key', 100)} AND {_is_text('value', 10_000)} "
+        f"{_is_text('key', 100)} AND {_is_text('value', 100_000)} "
         "AND (key != 'run' OR value = '' OR value IN (SELECT CAST(id AS TEXT) FROM runs))"
     ),
     "sqlite_sequence": f"{_is_text('name', 100)} AND typeof(seq) = 'integer' AND seq BETWEEN 0 AND {MAX_ID}",
     "items": (
-        f"{_is_id('id')} AND origin IN ('pile', 'uploads', 'examples') AND {_is_text('name', 100_000)} "
-        f"AND state IN ('there', 'skipped', 'gone') AND (reason IS NULL OR {_is_text('reason', 10_000)})"
+        f"{_is_id('id')} AND origin IN ('pile', 'uploads', 'examples', 'unknown') AND {_is_text('name', 100_000)} "
+        f"AND state IN ('there', 'skipped', 'gone') AND (reason IS NULL OR {_is_text('reason', 10_000)}) "
+        f"AND (title IS NULL OR {_is_text('title', 100_000)}) AND (mark IS NULL OR {_is_text('mark', 200)}) "
+        f"AND (came_as IS NULL OR {_is_text('came_as', 10_000)})"
     ),
     "classes": (
         f"{_is_id('id')} AND id <= (SELECT max(seq) FROM sqlite_sequence WHERE name = 'classes') "
@@ -86,6 +91,7 @@ ROW_RULES = {
         f"run IN (SELECT id FROM runs) AND {_is_id('item')} "
         f"AND typeof(answer) = 'integer' AND answer BETWEEN {WRONG} AND {MAX_ID}"
     ),
+    "skipped": f"run IN (SELECT id FROM runs) AND {_is_id('item')} AND asked_by IN ('ask', 'check')",
 }
 
 
@@ -98,6 +104,16 @@ class Unusable(ValueError):
         super().__init__(f"{str(path)!r} cannot be used ({text}): put back a copy of it, or move it away")
 
 
+class NotWritten(ValueError):
+    """A file of a project cannot be written: which file, and why."""
+
+    def __init__(self, path: Path, reason: object) -> None:
+        super().__init__(
+            f"{str(path)!r} cannot be written ({reason}): see that the disk has space and that you may write there"
+        )
+        self.reason = str(reason)
+
+
 @contextmanager
 def explained(path: Path, *, writing: bool = False) -> Iterator[None]:
     """Turn errors of SQLite into sentences: the file cannot be used or, with `writing`, cannot be written."""
@@ -105,9 +121,7 @@ def explained(path: Path, *, writing: bool = False) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         if writing and isinstance(error, sqlite3.OperationalError):
-            raise ValueError(
-                f"{str(path)!r} cannot be written ({error}): see that the disk has space and that you may write there"
-            ) from None
+            raise NotWritten(path, error) from None
         raise Unusable(path, error) from None
 
 
@@ -204,7 +218,11 @@ def _check_rows(db: sqlite3.Connection, path: Path, any_name: bool) -> None:
     for table, rule in ROW_RULES.items():
         if db.execute(f"SELECT 1 FROM {table} WHERE NOT coalesce({rule}, 0) LIMIT 1").fetchone():
             raise Unusable(path, f"its table {table} holds a row that handful does not write")
-    for query in ("SELECT name, reason FROM items", "SELECT name FROM classes", "SELECT text FROM history"):
+    for query in (
+        "SELECT name, reason, title, came_as, mark FROM items",
+        "SELECT name FROM classes",
+        "SELECT text FROM history",
+    ):
         for name, *_ in db.execute(query):  # SQLite raises an error if a text is not valid
             if "items" in query and not any_name and not is_item_name(name):
                 raise Unusable(path, f"the name {name!r:.80} of an item leads out of the folder")
@@ -238,7 +256,7 @@ class OpenDatabase:
         self.path = folder / FILE
         self._lock = threading.RLock()
         self._depth = 0
-        self._claim = _claim(folder)
+        self._claim = claim(folder)
         try:
             check_database(self.path, any_name=any_name)
             with explained(self.path, writing=True):
@@ -301,13 +319,14 @@ class OpenDatabase:
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A new connection that cannot write."""
-        connection = connect(self.path, "rw")  # a deleted file is not created again
-        try:
-            connection.execute("PRAGMA query_only=ON")
-            yield connection
-        finally:
-            connection.close()
+        """The connection to read with. A thread that is writing sees what it has written."""
+        with self._lock:
+            yield self._writer
+
+    def copy_to(self, path: Path) -> None:
+        """Write a copy of what is stored to a new file."""
+        with self._lock, closing(sqlite3.connect(path)) as copy:
+            self._writer.backup(copy)
 
     def close(self) -> None:
         """Close the database and give up the claim on it."""
@@ -316,23 +335,23 @@ class OpenDatabase:
             self._claim.close()
 
 
-def _claim(folder: Path) -> sqlite3.Connection:
+def claim(folder: Path) -> sqlite3.Connection:
     """Lock a project by an open transaction on another file: it ends with the process, also if that is killed."""
     with explained(folder / LOCK, writing=True):
-        claim = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None, check_same_thread=False)
+        own = sqlite3.connect(folder / LOCK, timeout=0, isolation_level=None, check_same_thread=False)
         try:
-            claim.execute("BEGIN EXCLUSIVE")
+            own.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
-            claim.close()
+            own.close()
             if "locked" not in str(error):
                 raise
             raise ValueError(
-                f"{str(folder)!r} is open in another workbench: close that one, or give another --project"
+                f"{str(folder)!r} is in use by another process, as a workbench: close that one, or use another folder"
             ) from None
         except BaseException:
-            claim.close()
+            own.close()
             raise
-        return claim
+        return own
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -22,7 +22,7 @@ from handful.features import FeatureTable
 from handful.features.arrow_table import one_kind
 from handful.features.table import free_name
 from handful.project.exports import FORMATS
-from handful.project.live import Project, formats_of
+from handful.project.live import LiveProject, formats_of
 from handful.project.outputs import table_of_answers, write_json, write_rows
 from handful.project.pile import EXAMPLES, EXPORT_PREFIX, PILE, Source
 from handful.project.refusal import Refusal
@@ -68,7 +68,7 @@ SORTED = "sorted"
 COPY_BYTES = 2**20  # that are read at a time
 
 
-def export(project: Project, formats: Sequence[str], folder: str | None = None) -> dict[str, Any]:
+def export(project: LiveProject, formats: Sequence[str], folder: str | None = None) -> dict[str, Any]:
     """Write labels to a new folder, in all formats or in none.
 
     Parameters
@@ -108,7 +108,7 @@ def export(project: Project, formats: Sequence[str], folder: str | None = None) 
     return {"folder": str(place.resolve()), "files": files, "missing": missing}
 
 
-def write_tables(project: Project, state: State, formats: Sequence[str], folder: Path) -> None:
+def write_tables(project: LiveProject, state: State, formats: Sequence[str], folder: Path) -> None:
     """Write the files of all formats that are no folders."""
     check_formats(project, formats)
     table = _table(project, state) if set(formats) & set(TABLES) else None
@@ -123,7 +123,7 @@ def write_tables(project: Project, state: State, formats: Sequence[str], folder:
             write_json(content, folder / file)
 
 
-def check_formats(project: Project, formats: Sequence[str]) -> None:
+def check_formats(project: LiveProject, formats: Sequence[str]) -> None:
     """Raise Refusal for a format that these items do not have."""
     offered = formats_of(project.source)
     for name in formats:
@@ -133,7 +133,7 @@ def check_formats(project: Project, formats: Sequence[str]) -> None:
             raise Refusal(f"{name} is not for these {project.source.kind}: choose among {', '.join(offered)}", 409)
 
 
-def sorted_files(project: Project, state: State, folder: Path) -> Iterator[tuple[Path, Callable[[], int]]]:
+def sorted_files(project: LiveProject, state: State, folder: Path) -> Iterator[tuple[Path, Callable[[], int]]]:
     """Where the copy of each file goes, `folder/<label>/<its name>`, and a function that opens it."""
     rows = _labelled_rows(state)
     items, labels = _items(project, state, rows), answers_of(state, rows).labels.tolist()
@@ -201,7 +201,7 @@ def answers_of(state: State, rows: np.ndarray) -> Answers:
     )
 
 
-def _table(project: Project, state: State) -> ColumnTable:
+def _table(project: LiveProject, state: State) -> ColumnTable:
     """One row for each item, by name: label ("" where there is none), who gave it, and the answer in numbers.
 
     Rows of a table of texts keep all their columns, also those that have no text.
@@ -232,7 +232,7 @@ def _table(project: Project, state: State) -> ColumnTable:
     return _with_columns(project, state, rows[order], whole.take(order))
 
 
-def _with_columns(project: Project, state: State, rows: np.ndarray, table: ColumnTable) -> ColumnTable:
+def _with_columns(project: LiveProject, state: State, rows: np.ndarray, table: ColumnTable) -> ColumnTable:
     """The table with the other columns of the opened one, or with the texts of files."""
     columns: dict[str, Any] = {}
     if project.table is not None:
@@ -245,7 +245,7 @@ def _with_columns(project: Project, state: State, rows: np.ndarray, table: Colum
     return table
 
 
-def _items(project: Project, state: State, rows: np.ndarray) -> FeatureTable:
+def _items(project: LiveProject, state: State, rows: np.ndarray) -> FeatureTable:
     pairs = [(state.pile.origins[i], state.pile.names[i]) for i in rows.tolist()]
     names, features = [name for _, name in pairs], np.empty((len(rows), 0))
     texts = None if state.pile.texts is None else [state.pile.texts[i] for i in rows.tolist()]
@@ -285,7 +285,7 @@ def _new_folder(folder: Path) -> Path:
 MISSING_FILE = "missing.txt"  # lists the files that are gone
 
 
-def download(project: Project, formats: Sequence[str]) -> tuple[str, Iterator[bytes]]:
+def download(project: LiveProject, formats: Sequence[str]) -> tuple[str, Iterator[bytes]]:
     """The name of a file and its content: a .zip, unless one format is one file."""
     state, folder = project.state, project.folder / "exports"
     folder.mkdir(parents=True, exist_ok=True)
@@ -332,7 +332,7 @@ class _Sink:
         return data
 
 
-def _archive(project: Project, state: State, files: Sequence[Path], is_sorted: bool) -> Iterator[bytes]:
+def _archive(project: LiveProject, state: State, files: Sequence[Path], is_sorted: bool) -> Iterator[bytes]:
     sink, missing = _Sink(), list[str]()
     with zipfile.ZipFile(sink, "w") as archive:  # type: ignore[call-overload]
         for path in files:

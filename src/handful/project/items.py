@@ -91,7 +91,7 @@ Embedder = Callable[[Path, list[Path], Any, str, Progress, bool], FeatureTable]
 TableOptions = Mapping[str, Any]  # options of `features.read`: embedding, label, columns, exclude
 
 
-def _silent(what: str, done: int, total: int) -> None:
+def silent(what: str, done: int, total: int) -> None:
     """No progress is shown."""
 
 
@@ -106,7 +106,7 @@ def read_examples(
     folder: Path,
     backbone: Any,
     *,
-    progress: Progress = _silent,
+    progress: Progress = silent,
     strict: bool = False,
     cache: Any = True,
     embedder: Embedder | None = None,
@@ -204,7 +204,7 @@ def read_pile(
     folder: Path,
     backbone: Any,
     *,
-    progress: Progress = _silent,
+    progress: Progress = silent,
     without: Sequence[Path] = (),
     results: Sequence[Path] = (),
     strict: bool = False,

@@ -1,25 +1,25 @@
-"""The record of a labelling, `results.json`: the job, and the groups of the unknowns.
+"""What to label, from what, and how: the folders or tables of a project, and the options of its first run.
 
-`handful promote` reads it, makes classes of groups and runs the same job. The folders of examples are not changed: the
-record lists the items of the pile that are examples, by name and by a hash of their content. A record may come from
-anyone: all of it is checked when it is read, and `own` tells whether one of the user's own runs wrote it.
+A project stores its job. It may come from anyone: all of it is checked when it is read. Before a file outside of the
+folder of the project is used, the user must have named it or agree to it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-import handful
-from handful.core.parameters import AUTO, Number, OneOf, OrAuto
-from handful.features import FeatureTable, is_sharded
+from handful.core.parameters import AUTO
+from handful.features import FeatureTable, concatenate, is_sharded
 from handful.project.base_files import base_parameters
+from handful.project.database import FILE
+from handful.project.decision import check_decision
 from handful.project.exports import FORMATS, check_formats
 from handful.project.items import (
     Embedder,
@@ -31,82 +31,30 @@ from handful.project.items import (
     of_files,
     read_examples,
     read_pile,
+    read_pile_table,
     read_table,
 )
-from handful.project.labelling import Labelled
-from handful.project.provenance import digest_of, is_own, new_id, remember
-from handful.project.record_schema import Anything, Fields, Flag, ListOf, MapOf, Pairs, Text, find_fault, read_json
+from handful.project.said import Store
 from handful.project.sorting import SORT_WAYS
-from handful.project.summary import expected_numbers
-from handful.project.text_items import may_hold_texts, read_texts
-from handful.solving.clusters import MAX_DETAIL
-from handful.solving.groups import example_count
-from handful.utils.files import in_brief, printable
+from handful.project.text_items import TextSource, embed_items, may_hold_texts, read_text_pile, read_texts
+from handful.project.trust import Agree, Request, is_agreed, remember
+from handful.utils.files import in_brief
 
-RECORD = "results.json"
-MAX_ASKED_ITEMS = 100  # that are worth asking about
-MAX_RECORD_BYTES = 2**26  # more than half a million unknown items in groups
-Mark = tuple[str, str]  # an item's name, and a hash of its content
-
-PATH_RULE = Text(is_path=True)
-COUNT_RULE = Number(0, 10**9, closed=True, whole=True)
-SHARE_RULE = Number(0, 1, closed=True, optional=True)
-PIXEL_RULE = Number(-1000, 1000)  # a mean or a deviation of pixels
-DECISION_RULES = Fields(
-    {
-        "method": Text(200), "outlier_share": OrAuto(0, 1), "threshold": Number(optional=True),
-        "unknown_rate": SHARE_RULE, "max_false_unknown": SHARE_RULE, "precision": SHARE_RULE,
-        "fdr": SHARE_RULE,
-        "group_detail": Number(-MAX_DETAIL, MAX_DETAIL, closed=True),
-    }
-)  # fmt: skip
-BACKBONE_RULES = Fields(
-    {
-        "size": Number(1, 4096, closed=True, whole=True),
-        "mean": ListOf(PIXEL_RULE, 4),
-        "std": ListOf(PIXEL_RULE, 4),
-        "preset": Text(),
-    }
-)
-NAME_RULE = Text(optional=True)
-TABLE_RULES = Fields(
-    {
-        "embedding": NAME_RULE, "label": NAME_RULE,
-        "columns": ListOf(Text(), optional=True), "exclude": ListOf(Text()),
-    }
-)  # fmt: skip
-JOB_RULES = Fields(
-    {
-        "examples": PATH_RULE, "pile": Text(is_path=True, optional=True), "decision": DECISION_RULES,
-        "backbone": Text(), "backbone_options": BACKBONE_RULES, "strict": Flag(), "cache": Flag(),
-        "formats": ListOf(OneOf(tuple(FORMATS)), 10), "sort": OneOf((None, *SORT_WAYS)), "results": ListOf(PATH_RULE),
-        "promoted": MapOf(Pairs()), "engine": OneOf(("local", "ray")), "base": Text(is_path=True, optional=True),
-        "table": TABLE_RULES, "is_share_kept": Flag(), "unknown": Text(is_path=True, optional=True),
-        "text": Text(optional=True), "class_names": Flag(),
-    },
-    {"examples", "promoted", "results"},
-    optional=True,
-)  # fmt: skip
-GROUP_RULES = Fields(
-    {
-        "number": COUNT_RULE, "name": Text(), "size": COUNT_RULE, "cohesion": Number(), "items": Pairs(),
-        "exemplars": ListOf(COUNT_RULE), "parts": ListOf(ListOf(COUNT_RULE), 1000),  # by their place in `items`
-    },
-    {"number", "size", "items"},
-)  # fmt: skip
-RECORD_RULES = Fields(
-    {
-        "handful": Text(100), "run": Text(100), "items": COUNT_RULE, "unknown": COUNT_RULE, "outlier_share": SHARE_RULE,
-        "outlier_share_interval": ListOf(SHARE_RULE, 2, optional=True), "outlier_share_told": Flag(),
-        "groups": ListOf(GROUP_RULES), "job": JOB_RULES, "worth_asking": ListOf(COUNT_RULE),  # rows, the best first
-        "labels": MapOf(COUNT_RULE), "threshold": Anything(), "made_by": Anything(),  # of a pile in parts
-        "comparison": Anything(),  # with the results before, for people
-        "text_column": Text(optional=True), "without_text": COUNT_RULE,  # of labels.parquet, where items are texts
-        "set_aside": COUNT_RULE, "expected_precision": Anything(), "expected_by_class": Anything(),
-        "expected_in_words": Anything(), "decided": Anything(),
-    },
-    {"items", "unknown", "groups", "job"},
-)  # fmt: skip
+MAX_LISTED_PATHS = 20  # paths that the question to the user lists
+MAX_PATH_BYTES = 4096
+PATHS = ("examples", "pile", "base", "unknown")
+TYPES: dict[str, tuple[type, ...]] = {  # of the entries of a stored job
+    "examples": (str,), "pile": (str, type(None)), "base": (str, type(None)), "unknown": (str, type(None)),
+    "decision": (dict,), "backbone": (str,), "backbone_options": (dict,), "strict": (bool,), "cache": (bool,),
+    "formats": (list,), "sort": (str, type(None)), "results": (list,), "engine": (str,), "table": (dict,),
+    "text": (str, type(None)), "class_names": (bool,),
+}  # fmt: skip
+OPTIONS = {
+    "decision": {"method", "outlier_share", "threshold", "unknown_rate", "max_false_unknown", "precision", "fdr",
+                 "group_detail"},
+    "backbone_options": {"size", "mean", "std", "preset"},
+    "table": {"embedding", "label", "columns", "exclude"},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -116,7 +64,7 @@ class Job:
     Parameters
     ----------
     examples : Path
-        The folder of examples, or the table.
+        The folder of examples, or the table. If it is the pile, all examples are what a person said of its items.
     pile : Path, optional
         The folder or table of the pile.
     decision : mapping
@@ -135,17 +83,12 @@ class Job:
         "copy" or "link": how files are sorted into folders.
     results : sequence of Path
         Folders of results. Files in them are not labelled.
-    promoted : mapping of str to sequence of Mark
-        Items of the pile that are examples, by class: of groups that became classes, and of corrections. "unknown"
-        has the examples of no class.
     engine : {"local", "ray"}
         Where pictures are embedded.
     base : Path, optional
         The base file that the user named.
     table : mapping
         Options of `features.read`, for tables.
-    is_share_kept : bool
-        Whether the share of unknowns is that of earlier results, less promoted groups.
     unknown : Path, optional
         Examples of no class: a folder of pictures, or a table.
     text : str, optional
@@ -163,15 +106,13 @@ class Job:
     cache: bool = True
     formats: Sequence[str] = ()
     sort: str | None = None
-    results: Sequence[Path] = ()  # folders of results: pictures in them are not labelled
-    promoted: Mapping[str, Sequence[Mark]] = field(default_factory=dict)
+    results: Sequence[Path] = ()
     engine: str = "local"
-    base: Path | None = None  # the base file that the user named
-    table: Mapping[str, Any] = field(default_factory=dict)  # options of `features.read`, for tables
-    is_share_kept: bool = False  # the outlier share is that of earlier results, less promoted groups
-    unknown: Path | None = None  # examples of no class: a folder of pictures, or a table
-    text: str | None = None  # the column of texts that the user named
-    class_names: bool = False  # whether the name of a class is one more example of it
+    base: Path | None = None
+    table: Mapping[str, Any] = field(default_factory=dict)
+    unknown: Path | None = None
+    text: str | None = None
+    class_names: bool = False
 
     @cached_property
     def kind(self) -> str:
@@ -179,9 +120,9 @@ class Job:
         return kind_of(self.examples, self.table, self.text)
 
     def read(
-        self, progress: Progress, embedder: Embedder | None = None
-    ) -> tuple[FeatureTable, FeatureTable, dict[int, str]]:
-        """Read the examples and the pile, and by row the class of items of the pile that are examples too.
+        self, progress: Progress, embedder: Embedder | None = None, uploads: Path | None = None
+    ) -> tuple[FeatureTable, FeatureTable]:
+        """Read the examples and the pile.
 
         Parameters
         ----------
@@ -189,9 +130,14 @@ class Job:
             Called with what is done, how many are done, and of how many.
         embedder : callable, optional
             Embeds the pictures in place of this process.
+        uploads : Path, optional
+            A folder of pictures that belong to the pile too.
         """
         if self.kind == "texts":
             examples, pile = self._read_texts(progress)
+        elif self.kind == "embeddings" and self.examples == self.pile:
+            pile = read_pile_table(self.pile, None, self.table)
+            examples = no_rows(pile)
         elif self.kind == "embeddings":
             examples, pile = read_table(self.examples, self.pile, self.table)
             examples = add_unknown(examples, self.examples, self.unknown, options=self.table)
@@ -207,125 +153,44 @@ class Job:
             base_parameters(
                 self.decision.get("method", AUTO), (), base, net.dimension
             )  # raises an error before pictures are read
-            examples = read_examples(self.examples, net, **options)
-            examples = add_unknown(examples, self.examples, self.unknown, net, **options)
-            pile = read_pile(self.pile, net, without=examples.files or (), results=self.results, **options)
-            source = {**pile.source, "backbone_options": lasting_options(self.backbone_options)}
-            pile = pile.replace(source=source, base=base)
-        return examples, pile, self.find_promoted(pile)
+            shown = None if self.examples == self.pile else read_examples(self.examples, net, **options)
+            if shown is not None:
+                shown = add_unknown(shown, self.examples, self.unknown, net, **options)
+            without = () if shown is None else shown.files or ()
+            pile = read_pile(self.pile, net, without=without, results=self.results, **options)
+            examples = no_rows(pile) if shown is None else shown
+            if uploads is not None:
+                more = read_pile(uploads, net, **options)
+                more = more.replace(paths=[f"{uploads.name}/{name}" for name in more.names], skipped=())
+                pile = concatenate([pile, more])
+            pile = self._with_source(pile, net)
+        return examples, pile
+
+    @property
+    def text_source(self) -> TextSource:
+        """How tables and files of texts are read."""
+        return TextSource(self.text, self.table.get("label"), self.strict)
 
     def _read_texts(self, progress: Progress) -> tuple[FeatureTable, FeatureTable]:
         net = load_for(self.kind, self.backbone, self.backbone_options)
+        if self.examples == self.pile:
+            pile = read_text_pile(self.pile, self.text_source, "texts to label", results=self.results)
+            pile = embed_items(pile, net, "pile", progress, self.cache)
+            return no_rows(pile), self._with_source(pile, net)
         examples, pile = read_texts(
             self.examples, self.pile, net, text=self.text, label=self.table.get("label"), unknown=self.unknown,
             results=self.results, strict=self.strict, cache=self.cache, class_names=self.class_names, progress=progress,
         )  # fmt: skip
+        return examples, self._with_source(pile, net)
+
+    def _with_source(self, pile: FeatureTable, net: Any) -> FeatureTable:
         source = {**pile.source, "backbone_options": lasting_options(self.backbone_options)}
-        return examples, pile.replace(source=source, base=self.base or net.base)
-
-    def find_promoted(self, pile: FeatureTable) -> dict[int, str]:
-        """By row the class of items of the pile that are examples too; ValueError if one has changed or is gone.
-
-        Parameters
-        ----------
-        pile : FeatureTable
-            The pile.
-        """
-        if not self.promoted:
-            return {}
-        places: dict[Mark, list[int]] = {}
-        for i, mark in enumerate(marks(pile)):
-            places.setdefault(mark, []).append(i)
-        pile_labels = {}
-        for name, items in self.promoted.items():
-            for item in items:
-                if not places.get(item):
-                    now = "has changed" if item[0] in pile.names else "is gone"
-                    raise ValueError(
-                        f"{in_brief(printable(item[0]))}, an example of {in_brief(name)}, {now} since "
-                        "the pile was labelled: put it back, or label the pile again with `handful label`"
-                    )
-                pile_labels[places[item].pop(0)] = name
-        return pile_labels
+        return pile.replace(source=source, base=self.base or net.base)
 
 
-@dataclass(frozen=True)
-class Group:
-    """A group of similar unknown items. order: those that stand for all come first."""
-
-    size: int
-    items: Sequence[Mark]
-    order: Sequence[Mark]
-    parts: Sequence[Group] = ()  # if it looks like several kinds
-
-    def examples(self, count: int | None = None) -> Sequence[Mark]:
-        """The items that become examples; count: how many at most, by default as many as its size needs."""
-        return self.order[: example_count(self.size, max(1, len(self.parts))) if count is None else count]
-
-
-@dataclass(frozen=True)
-class Record:
-    """The record in a folder of results. own: one of the user's own runs wrote it."""
-
-    path: Path
-    items: int
-    unknown: int
-    groups: Mapping[int, Group]
-    job: Job | None
-    own: bool
-    set_aside: int = 0
-    estimated_share: float | None = None  # of unknowns; None if the user set it
-    worth_asking: Sequence[int] = ()  # rows of the items that are most worth an answer, the best first
-    text_column: str | None = None  # of the table of labels, where items are texts
-    without_text: int = 0  # items that are unknown because they have no text
-
-
-def marks(items: FeatureTable) -> list[Mark]:
-    """Name and content of each item: of the picture, or of the row of features."""
-    if items.hashes is not None:
-        return list(zip(items.names, items.hashes, strict=True))
-    rows = (sha256(row.tobytes()).hexdigest()[:16] for row in items.features)
-    return list(zip(items.names, rows, strict=True))
-
-
-def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
-    """The record of a labelled pile, for JSON. Without a job, `handful promote` cannot use it."""
-    marked = marks(labelled.pile)
-    groups = [
-        {
-            "number": group.number, "name": group.name, "size": group.size, "cohesion": group.cohesion,
-            "items": [marked[i] for i in group.items],
-            "exemplars": _places(group.items, group.exemplars()),
-            "parts": [_places(group.items, part.exemplars(part.size)) for part in group.split()] * (group.kinds > 1),
-        }
-        for group in labelled.groups
-    ]  # fmt: skip
-    counts = {"items": len(labelled.pile), "unknown": int(labelled.unknown.sum())}
-    record = {
-        "handful": handful.__version__,
-        "run": new_id(),
-        **counts,
-        **expected_numbers(labelled.expected_precision_by_class, int(labelled.set_aside.sum())),
-        **labelled.share,
-        "groups": groups,
-        "worth_asking": labelled.ask(MAX_ASKED_ITEMS).tolist(),
-        **({} if labelled.pile.texts is None else _about_texts(labelled)),
-        "job": None if job is None else job_entries(job),
-    }
-    if labelled.comparison is not None:
-        record["comparison"] = labelled.comparison.entries()
-    remember(record["run"], _digest(record))
-    return record
-
-
-def _about_texts(labelled: Labelled) -> dict[str, Any]:
-    return {"text_column": labelled.pile.source.get("text"), "without_text": len(labelled.without_text)}
-
-
-def _places(items: Any, some: Any) -> list[int]:
-    """Where some of the items are among all."""
-    place = {item: k for k, item in enumerate(items.tolist())}
-    return [place[item] for item in some.tolist()]
+def no_rows(items: FeatureTable) -> FeatureTable:
+    """A table of the same kind with labels and without rows."""
+    return items.take([]).replace(labels=[], skipped=(), notes=())
 
 
 def job_entries(job: Job) -> dict[str, Any]:
@@ -348,79 +213,118 @@ def _whole_path(backbone: str) -> str:
     return f"{kind}:{os.path.abspath(file)}" if colon and os.path.isfile(file) else backbone
 
 
-def read_record(folder: Path) -> Record:
-    """Read the record in a folder of results; raise ValueError if `handful label` did not write it."""
-    path = folder / RECORD
-    if not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {in_brief(folder)}: give one that `handful label` wrote")
-    if not path.is_file():
+def read_job(text: str) -> Job:
+    """The job that is stored in a project; ValueError if handful did not write it."""
+    try:
+        entries = json.loads(text)
+        entries.pop("id")
+        _check_entries(entries)
+        job = Job(**{name: _path(name, value) for name, value in entries.items()})
+        check_decision(**job.decision)
+        return job
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
+        raise ValueError(f"what it says of the pile is damaged, {error}") from None
+
+
+def stored_job(store: Store, folder: Path) -> tuple[Job, str]:
+    """The job that a project stores, also as it is stored; ValueError if it has none."""
+    text = store.meta().get("job")
+    if text is None:
         raise ValueError(
-            f"{in_brief(folder)} has no {RECORD}: label the pile with this version of `handful label` first"
+            f"{in_brief(folder)} does not say what was labelled: it is a project that the workbench made; open it there"
         )
     try:
-        record = read_json(path, MAX_RECORD_BYTES)
-        if fault := find_fault(record, RECORD_RULES, "the record") or _contradiction(record):
-            raise ValueError(fault)
-        own = is_own(record.get("run"), _digest(record))
+        return read_job(text), text
     except ValueError as error:
-        raise ValueError(f"{in_brief(path)} is damaged ({error}): label the pile again with `handful label`") from None
-    groups = {group["number"]: _group(group) for group in record["groups"]}
-    share = record.get("outlier_share") if record.get("outlier_share_interval") else None
-    return Record(
-        path, record["items"], record["unknown"], groups, _job(record["job"]), own, record.get("set_aside", 0), share,
-        record.get("worth_asking", ()), record.get("text_column"), record.get("without_text", 0),
-    )  # fmt: skip
+        raise ValueError(f"{in_brief(folder / FILE)} cannot be used: {error}") from None
 
 
-def _group(entries: Mapping[str, Any]) -> Group:
-    items, first = _marks(entries["items"]), entries.get("exemplars", ())
-    rest = sorted(set(range(len(items))) - set(first))
-    parts = [[items[k] for k in places] for places in entries.get("parts", ())]
-    return Group(entries["size"], items, [items[k] for k in (*first, *rest)], [Group(len(p), p, p) for p in parts])
+def remember_job(store: Store, job: Job, text: str) -> None:
+    """Store a job that has changed. The user has named its files, or has agreed to them."""
+    entries = job_entries(job)
+    if text and {**entries, "id": ""} == {**json.loads(text), "id": ""}:
+        return
+    text = json.dumps({**entries, "id": uuid4().hex})
+    store.meta(job=text)
+    remember("job", text)
 
 
-def _contradiction(record: Mapping[str, Any]) -> str | None:
-    """What is wrong with entries that are valid alone but contradict each other; None if nothing is."""
-    groups = record["groups"]
-    if [group["number"] for group in groups] != [*range(1, len(groups) + 1)]:
-        return "the groups are not numbered 1, 2, ..."
-    if any(group["size"] < 1 or group["size"] != len(group["items"]) for group in groups):
-        return "a group's size is not the number of its items"
-    for group in groups:
-        parts = group.get("parts", ())
-        places = [place for part in parts for place in part]
-        for name, some in (("exemplars", group.get("exemplars", ())), ("parts", places)):
-            if len(set(some)) != len(some) or any(place >= group["size"] for place in some):
-                return f"the {name} of a group are not items of it"
-        if parts and (len(parts) < 2 or not all(parts) or len(places) != group["size"]):
-            return "the parts of a group are not all of it"
-    asked = record.get("worth_asking", ())
-    if len(set(asked)) != len(asked) or any(row >= record["items"] for row in asked):
-        return "the items that are worth asking about are not items of the pile"
-    likely_unknown = record["unknown"] - record.get("set_aside", 0) - record.get("without_text", 0)
-    if not sum(group["size"] for group in groups) <= likely_unknown <= record["unknown"] <= record["items"]:
-        return "more items are in groups than unknown, or more are unknown than there are"
-    return None
+def _check_entries(entries: Mapping[str, Any]) -> None:
+    for name, value in entries.items():
+        if name not in TYPES or type(value) not in TYPES[name]:
+            raise ValueError(f"the entry {in_brief(name, 40)} is not one that handful writes")
+        if name in OPTIONS and not value.keys() <= OPTIONS[name]:
+            raise ValueError(f"an option of {name} is not one that handful writes")
+    paths = [*entries["results"], *(entries[name] for name in PATHS if entries[name] is not None)]
+    for path in paths:
+        if not isinstance(path, str) or not 0 < len(os.fsencode(path)) <= MAX_PATH_BYTES or "\0" in path:
+            raise ValueError("a path in it is none")
+    if entries["sort"] not in (None, *SORT_WAYS) or entries["engine"] not in ("local", "ray"):
+        raise ValueError("its sort or its engine is not one that handful has")
+    if not all(name in FORMATS for name in entries["formats"]):
+        raise ValueError("its exports are not those that handful has")
 
 
-def _job(entries: Mapping[str, Any] | None) -> Job | None:
-    if entries is None:
-        return None
-    paths = {name: entries.get(name) and Path(entries[name]) for name in ("examples", "pile", "base", "unknown")}
-    promoted = {name: _marks(items) for name, items in entries["promoted"].items()}
-    return Job(**{**entries, **paths, "promoted": promoted, "results": [Path(place) for place in entries["results"]]})
+def _path(name: str, value: Any) -> Any:
+    if name == "results":
+        return [Path(path) for path in value]
+    return Path(value) if name in PATHS and value is not None else value
 
 
-def _digest(record: Mapping[str, Any]) -> str:
-    """A hash of the entries, independent of how the file is formatted."""
-    try:
-        return digest_of(json.dumps(record, sort_keys=True).encode("ascii"))
-    except RecursionError:
-        raise ValueError("its entries are nested too deeply") from None
+def check_trust(job: Job, text: str, folder: Path, agree: Agree) -> None:
+    """Raise ValueError unless the files of a stored job may be used, and are there.
+
+    Parameters
+    ----------
+    job : Job
+        What was stored.
+    text : str
+        The same as it was stored.
+    folder : Path
+        The folder of the project. Files in it may be used.
+    agree : callable
+        Called before a file outside of the folder is used that the user has not named or agreed to.
+    """
+    if not is_agreed("job", text) and (outside_paths := list(_outside_paths(job, folder))):
+        places = ", ".join(f"{in_brief(place)} ({what})" for what, place in outside_paths[:4])
+        more = f" and {len(outside_paths) - 4} more" if len(outside_paths) > 4 else ""
+        details = [f"    {what}: {place!r}" for what, place in outside_paths[:MAX_LISTED_PATHS]]
+        if len(outside_paths) > MAX_LISTED_PATHS:
+            details.append(f"    and {len(outside_paths) - MAX_LISTED_PATHS} more")
+        agree(
+            Request(
+                f"{in_brief(folder)} was not written by a run of yours on this machine, and asks to use {places}{more}",
+                details,
+            )
+        )
+        remember("job", text)
+    for path in filter(None, (job.examples, job.pile, job.base, job.unknown)):
+        if not path.exists():
+            raise FileNotFoundError(f"{in_brief(path)}, which these results were made from, is gone: put it back")
 
 
-def _marks(items: Sequence[Sequence[str]]) -> list[Mark]:
-    return [(name, mark) for name, mark in items]
+def _outside_paths(job: Job, folder: Path) -> Iterator[tuple[str, str]]:
+    """The paths of a job that are outside the folder of the project, each with what it is.
+
+    A backbone that is a file, or that is downloaded, is always listed: it is a program that will be run.
+    """
+    from handful.backbones.catalogue import is_built_in
+
+    if job.backbone and not is_built_in(job.backbone):
+        yield "backbone", job.backbone
+    places = [("examples", job.examples), ("pile", job.pile), ("base file", job.base)]
+    places.append(("examples of no class", job.unknown))
+    places += [("earlier results", place) for place in job.results]
+    yield from ((what, str(place)) for what, place in places if place is not None and not _is_within(place, folder))
+
+
+def _is_within(place: Path, folder: Path) -> bool:
+    """Whether a place is in a folder, also with links resolved. A path that is outside as text is not looked up."""
+    for whole in (os.path.abspath, os.path.realpath):
+        here, there = Path(whole(folder)), Path(whole(place))
+        if here not in (there, *there.parents):
+            return False
+    return True
 
 
 def check_paths(job: Job, output: Path) -> None:
@@ -449,7 +353,7 @@ def check_paths(job: Job, output: Path) -> None:
             raise ValueError("--sort sorts pictures, but a table has none: leave it out")
         if job.engine != "local" and not is_folder and (pile is None or not is_sharded(pile)):
             raise ValueError(f"--engine {job.engine} embeds pictures, but a table has none: leave it out")
-    if of_files(examples) and examples.resolve() in (output.resolve(), *output.resolve().parents):
+    if of_files(examples) and examples != pile and examples.resolve() in (output.resolve(), *output.resolve().parents):
         raise ValueError(
             f"{str(output)!r} is in the folder of examples, where each folder is a class: give another folder"
         )
@@ -466,13 +370,3 @@ def _check_texts(job: Job) -> None:
     if job.engine != "local":
         raise ValueError(f"--engine {job.engine} embeds pictures, but the items are texts: leave it out")
     check_formats(job.formats, of_texts=True)
-
-
-def next_results(results: Path) -> Path:
-    """The folder for results that follow others: out -> out-2 -> out-3, the first that does not exist."""
-    whole = results.absolute()
-    stem, _, last = whole.name.rpartition("-")
-    stem, number = (stem, int(last)) if stem and last.isdecimal() else (whole.name, 1)
-    while (place := results.parent / f"{stem}-{number + 1}").exists() or place.absolute() == whole:
-        number += 1
-    return place

@@ -273,7 +273,6 @@ def label_items(
         group_detail,
         parameters.get("fdr"),
     )
-    check_classes(examples)
     base_file = parameters.get("base") or pile.base or examples.base
     means = examples.base_mean, pile.base_mean
     parameters = base_parameters(method, means, base_file, pile.features.shape[1]) | parameters
@@ -283,6 +282,7 @@ def label_items(
     rest = [row for row in range(len(pile)) if row not in pile_labels and row not in empty]
     whole_pile = pile
     examples, pile = _move(examples, pile, pile_labels, rest)
+    check_classes(examples)
     X = np.concatenate([examples.features, pile.features])
     examples = examples.replace(labels=[class_label(str(name)) for name in examples.label_names])
     y = np.array([*examples.label_names, *[None] * len(pile)], dtype=object)
@@ -385,6 +385,8 @@ def predict_items(model: FewShotClassifier, items: FeatureTable, precision: floa
 def check_classes(examples: FeatureTable) -> None:
     """Raise ValueError for examples whose classes cannot be told apart, or of no class at all."""
     names = [name for name in examples.counts if not is_no_class(name)]
+    if not len(examples):
+        raise ValueError("no class has an example yet: label a few items of each class first")
     if not names:
         raise ValueError("there are only examples of no class: give a few examples of at least one class too")
     if len(names) > 1 and (examples.features == examples.features[0]).all():

@@ -39,11 +39,12 @@ from handful.features.table import free_name, row_names
 from handful.project.base_files import base_parameters
 from handful.project.decision import find_threshold
 from handful.project.items import add_unknown, check_widths, of_files, read_labelled
-from handful.project.job import RECORD, Job, job_entries
+from handful.project.job import Job, job_entries
 from handful.project.labelling import check_classes
 from handful.project.outputs import (
     HOLDS_LABELS,
     LABEL_FOLDER,
+    RECORD,
     RESULT_FILES,
     check_output,
     holds_labels,

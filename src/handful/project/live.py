@@ -1,4 +1,4 @@
-"""A project: the opened folder or table, and the runs over it. It knows nothing of HTTP.
+"""A project that stays open in the workbench: its state in memory, and jobs in a thread. It knows nothing of HTTP.
 
 `Edits` and `Checking` make the changes, `Undoable` undoes them.
 """
@@ -8,20 +8,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from handful.core.checks import UNKNOWN_NAME
 from handful.project.database import FILE, explained
 from handful.project.edits import Checking, Promotion
-from handful.project.loading import kind_of_items, load, remember_columns, remove_leftovers, texts_of
-from handful.project.model_trust import Agree, Model, is_agreed, model_of, refuse, remember
+from handful.project.job import Job as FileJob
+from handful.project.job import check_trust, remember_job, stored_job
+from handful.project.loading import (
+    ItemsKind,
+    kind_of_items,
+    load,
+    remember_columns,
+    remove_leftovers,
+    table_of_job,
+    texts_of,
+)
 from handful.project.pile import EMBEDDINGS, PILE, TEXTS, UPLOADS, Pile, Source
 from handful.project.refusal import Refusal
-from handful.project.runs import NONE, UNKNOWN, RowAnswers, Run, check_enough, solve_pile
+from handful.project.runs import NONE, RowAnswers, Run, check_enough, solve_pile
 from handful.project.said import Store, add_items
 from handful.project.state import State
+from handful.project.trust import Agree, agreed_model, model_of, refuse
 from handful.project.views import describe_state
 from handful.project.worker import Job, Worker
 from handful.utils.extras import has_pyarrow
@@ -31,121 +41,31 @@ ITEMS_PER_BLOCK = 256  # the features of a block can be used when all its items 
 Progress = Callable[[int, int], None]  # items done, all items
 
 
-class Embeddable(Protocol):
-    """What embedding needs of a project."""
-
-    source: Source
-    backbone: str | None
-
-    @property
-    def state(self) -> State:
-        """The state as it is on the disk."""
-        ...
-
-    def check_model(self) -> None:
-        """Raise ValueError if the model is not the one that was agreed to."""
-        ...
-
-    def room(self, dimension: int) -> None:
-        """Make room for features of this dimension."""
-        ...
-
-    def take_features(self, items: Sequence[int], features: np.ndarray, hashes: Sequence[str]) -> None:
-        """Keep the features of items that were embedded."""
-        ...
-
-    def skip(self, reasons: dict[int, str]) -> None:
-        """Leave out items that cannot be read."""
-        ...
-
-
-def embed_missing(project: Embeddable, job: Job) -> None:
-    """Embed the items block by block, in the order of names, in which the page shows them."""
-    from handful.backbones import load_backbone
-    from handful.backbones.catalogue import DEFAULT, DEFAULT_TEXT
-
-    pile = project.state.pile
-    rows = np.argsort(pile.rank)
-    rows = rows[(pile.usable & ~pile.ready)[rows]]
-    total, done = int(pile.usable.sum()), int((pile.ready & pile.usable).sum())
-    if not len(rows):
-        return
-    source, embed = project.source, _embed_texts if project.source.kind == TEXTS else _embed_pictures
-    if source.is_table and source.kind != TEXTS:
-        raise ValueError("pictures cannot be added to a table of embeddings: open a folder of pictures instead")
-    job.at(done, total, "loading the backbone")
-    project.check_model()
-    backbone = load_backbone(project.backbone or (DEFAULT_TEXT if source.kind == TEXTS else DEFAULT))
-    if backbone.kind != source.kind:
-        raise ValueError(
-            f"the backbone {backbone.name} is for {backbone.kind}, but these are {source.kind}: name another one with "
-            "--backbone, `handful backbones` lists them"
-        )
-    project.room(backbone.dimension)
-    job.at(done, total, "computing features")
-    for start in range(0, len(rows), ITEMS_PER_BLOCK):
-        block = rows[start : start + ITEMS_PER_BLOCK].tolist()
-
-        def at(n: int, _: int, before: int = done) -> None:
-            job.at(before + n, total)
-
-        embed(project, pile, block, backbone, at)
-        done += len(block)
-
-
-def _embed_pictures(project: Embeddable, pile: Pile, block: list[int], backbone: Any, progress: Progress) -> None:
-    from handful.backbones import embed_pictures
-
-    items = {str(project.source.file(pile.origins[i], pile.names[i])): int(pile.ids[i]) for i in block}
-    opener = project.source.opener((pile.origins[i], pile.names[i]) for i in block)
-    embedded = embed_pictures(items, backbone, progress=progress, opener=opener)
-    project.take_features([items[path] for path in embedded.names], embedded.features, embedded.hashes or ())
-    project.skip({items[path]: reason for path, reason in embedded.skipped})
-
-
-def _embed_texts(project: Embeddable, pile: Pile, block: list[int], backbone: Any, progress: Progress) -> None:
-    from handful.backbones import embed_texts
-
-    assert pile.texts is not None
-    embedded = embed_texts([pile.texts[i] for i in block], backbone, progress=progress)
-    project.take_features(pile.ids[block].tolist(), embedded.features, embedded.hashes or ())
-
-
 def notice_of(state: State, run: Run, promotions: Sequence[Promotion]) -> str:
     """A warning if more has changed since the run before than the promoted groups explain; empty if not."""
     from handful.project.summary import compare
 
     before, pile = state.run, state.pile
-    here = [
-        (k, pile.row[item]) for k, item in enumerate([] if before is None else before.ids.tolist()) if item in pile.row
-    ]
     if before is None:
         return ""
+    classes = {number: name for number, (name, _) in state.classes.items()}
     made = [  # a promotion may have been undone
-        (one.number, one.items)
+        (classes[one.number], one.items)
         for one in promotions
         if one.run == before.id
-        and one.number in state.classes
+        and one.number in classes
         and one.example in pile.row
         and state.labels[pile.row[one.example]] == one.number
     ]
-    if not made or not here:
-        return ""
-    names = {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in state.classes.items()}
-    now = dict(zip(run.ids.tolist(), run.decisions.tolist(), strict=True))
-    old: list[str] = []
-    new: list[str] = []
-    place: dict[int, int] = {}
-    for k, row in here:
-        item = int(before.ids[k])
-        code = int(state.labels[row]) if state.labels[row] >= UNKNOWN else now.get(item, UNKNOWN)
-        place[item] = len(old)
-        old.append(names.get(int(before.decisions[k]), UNKNOWN_NAME))
-        new.append(names[code])
+    old, new = before.labels(classes), run.labels(classes)
+    items = [item for item in before.ids.tolist() if item in pile.row]
+    place = {item: k for k, item in enumerate(items)}
     groups: dict[str, list[int]] = {}
-    for number, items in made:
-        groups.setdefault(names[number], []).extend(place[item] for item in items if item in place)
-    return " ".join(compare(old, new, groups).warnings)
+    for name, members in made:
+        groups.setdefault(name, []).extend(place[item] for item in members if item in place)
+    if not groups:
+        return ""
+    return " ".join(compare([old[i] for i in items], [new.get(i, UNKNOWN_NAME) for i in items], groups).warnings)
 
 
 FOLDER = ".handful-workbench"
@@ -167,7 +87,7 @@ def default_folder(opened: Path) -> Path:
     return opened.parent / f"{opened.stem}.workbench" if opened.is_file() else opened / FOLDER
 
 
-class Project(Checking):
+class LiveProject(Checking):
     """An opened folder of pictures or texts, or table of texts or embeddings, with its classes, labels and runs.
 
     Items are given by their numbers, which stay the same when the project is opened again.
@@ -175,20 +95,17 @@ class Project(Checking):
     Parameters
     ----------
     opened : Path
-        The folder of pictures or of .txt files, or the table of texts or of embeddings.
+        The folder of pictures or of .txt files, the table of texts or of embeddings, or the folder of a project that
+        `handful label` wrote.
     folder : Path, optional
         Where the work is kept; by default `default_folder`.
     backbone : str, optional
         The backbone; by default the one that was used before.
     agree : callable
-        Called before a model is loaded that only the project names.
+        Called before a model is loaded, or files are used, that only the project names.
     examples : Path, optional
         A folder with a folder of pictures or texts for each class, also `unknown`. They are items that have a
         label.
-    given : mapping of str to str, optional
-        Classes of items of the pile, by name, for a project that has no labels yet.
-    without : sequence of Path
-        Folders whose files are left out.
     text, label : str, optional
         The columns of texts and of labels in a table of texts; by default those of before, or they are found.
     """
@@ -201,36 +118,62 @@ class Project(Checking):
         backbone: str | None = None,
         agree: Agree = refuse,
         examples: Path | None = None,
-        given: Mapping[str, str] | None = None,
-        without: Sequence[Path] = (),
         text: str | None = None,
         label: str | None = None,
     ) -> None:
         from handful.backbones.catalogue import concrete_name
 
         opened = Path(opened)
-        if folder is None and default_folder(opened).is_symlink():
+        is_results = (opened / FILE).is_file()
+        if is_results and folder is not None:
+            raise ValueError(f"{str(opened)!r} is a project and keeps your work itself: leave --project out")
+        if not is_results and folder is None and default_folder(opened).is_symlink():
             raise ValueError(
                 f"{str(default_folder(opened))!r} is a link: give the folder that it leads to with --project"
             )
-        folder = folder or default_folder(opened)
+        self.folder = folder = opened if is_results else folder or default_folder(opened)
         # A new project is made when its table has been read: of a bad one nothing is left
-        store = Store(folder, any_name=opened.is_file()) if (folder / FILE).is_file() else None
+        any_name = is_results or opened.is_file()
+        store = Store(folder, any_name=any_name) if (folder / FILE).is_file() else None
         try:
-            kind = kind_of_items(opened, store, text, label)
-            self.source, self.folder = Source(opened, folder, examples, without, kind.kind), folder
-            self.table = kind.read(self.source)
+            self.backbone_options: Mapping[str, Any] = {}
+            is_named = backbone is not None
+            if is_results:
+                assert store is not None
+                if examples is not None or text is not None or label is not None:
+                    raise ValueError(
+                        "the results name their own examples and columns: give --examples, --text and --label with a "
+                        "folder or table"
+                    )
+                job, stored = stored_job(store, folder)
+                check_trust(job, stored, folder, agree)
+                backbone, self.backbone_options = backbone or job.backbone or None, job.backbone_options
+                is_named = True  # by the user, who labelled it or has agreed
+                self.table = table_of_job(job)
+                has_folder = self.table is None and job.examples != job.pile
+                self.source = Source(
+                    job.pile or job.examples, folder, job.examples if has_folder else None, [folder, *job.results],
+                    job.kind, job.unknown if has_folder else None,
+                )  # fmt: skip
+                self.source.is_table = self.table is not None
+                kind = ItemsKind(job.kind)
+            else:
+                kind = kind_of_items(opened, store, text, label)
+                self.source = Source(opened, folder, examples, (), kind.kind)
+                self.table = kind.read(self.source)
             store = store or Store(folder, any_name=self.source.is_table)
             with explained(store.path, writing=True):
-                remember_columns(store, self.table, kind.label)
+                remember_columns(store, None if is_results else self.table, kind.label)
                 named = concrete_name(backbone) if backbone else None
                 self.backbone = named or store.meta().get("backbone")
                 is_embedded = self.source.kind == EMBEDDINGS
-                self.model = None if is_embedded else _agreed_model(self.backbone, backbone is not None, agree)
+                self.model = None if is_embedded else agreed_model(self.backbone, is_named, agree)
                 if named:
                     store.meta(backbone=named)
                 remove_leftovers(self.folder)
-                state = load(store, self.source, self.table, given or {})
+                if not is_results:
+                    self._store_job(store, examples, kind)
+                state = load(store, self.source, self.table)
         except BaseException:
             if store is not None:
                 store.close()
@@ -239,6 +182,18 @@ class Project(Checking):
         self.worker = Worker(self.tell)
         if not is_embedded:
             self.worker.submit("embed", self._embed)
+
+    def _store_job(self, store: Store, examples: Path | None, kind: ItemsKind) -> None:
+        """Store what was opened, so that `handful label` can go on with the folder of the project."""
+        opened = self.source.opened
+        has_labels = self.table is not None and any(self.table.labels)
+        job = FileJob(
+            opened if examples is None else examples, None if has_labels and examples is None else opened,
+            backbone=self.backbone or "", results=[self.folder],
+            text=None if self.table is None else self.table.text_column,
+            table={} if kind.label is None else {"label": kind.label},
+        )  # fmt: skip
+        remember_job(store, job, store.meta().get("job", ""))
 
     def close(self) -> None:
         """Stop the worker and close the database."""
@@ -302,7 +257,54 @@ class Project(Checking):
         job.done, job.message = len(STEPS), words  # it is stored: too late to cancel
 
     def _embed(self, job: Job) -> None:
-        embed_missing(self, job)
+        """Embed the items block by block, in the order of names, in which the page shows them."""
+        from handful.backbones import load_backbone
+        from handful.backbones.catalogue import DEFAULT, DEFAULT_TEXT
+
+        pile = self.state.pile
+        rows = np.argsort(pile.rank)
+        rows = rows[(pile.usable & ~pile.ready)[rows]]
+        total, done = int(pile.usable.sum()), int((pile.ready & pile.usable).sum())
+        if not len(rows):
+            return
+        source, embed = self.source, self._embed_texts if self.source.kind == TEXTS else self._embed_pictures
+        if source.is_table and source.kind != TEXTS:
+            raise ValueError("pictures cannot be added to a table of embeddings: open a folder of pictures instead")
+        job.at(done, total, "loading the backbone")
+        self.check_model()
+        name = self.backbone or (DEFAULT_TEXT if source.kind == TEXTS else DEFAULT)
+        backbone = load_backbone(name, **self.backbone_options)
+        if backbone.kind != source.kind:
+            raise ValueError(
+                f"the backbone {backbone.name} is for {backbone.kind}, but these are {source.kind}: name another one "
+                "with --backbone, `handful backbones` lists them"
+            )
+        self.room(backbone.dimension)
+        job.at(done, total, "computing features")
+        for start in range(0, len(rows), ITEMS_PER_BLOCK):
+            block = rows[start : start + ITEMS_PER_BLOCK].tolist()
+
+            def at(n: int, _: int, before: int = done) -> None:
+                job.at(before + n, total)
+
+            embed(pile, block, backbone, at)
+            done += len(block)
+
+    def _embed_pictures(self, pile: Pile, block: list[int], backbone: Any, progress: Progress) -> None:
+        from handful.backbones import embed_pictures
+
+        items = {str(self.source.file(pile.origins[i], pile.names[i])): int(pile.ids[i]) for i in block}
+        opener = self.source.opener((pile.origins[i], pile.names[i]) for i in block)
+        embedded = embed_pictures(items, backbone, progress=progress, opener=opener)
+        self.take_features([items[path] for path in embedded.names], embedded.features, embedded.hashes or ())
+        self.skip({items[path]: reason for path, reason in embedded.skipped})
+
+    def _embed_texts(self, pile: Pile, block: list[int], backbone: Any, progress: Progress) -> None:
+        from handful.backbones import embed_texts
+
+        assert pile.texts is not None
+        embedded = embed_texts([pile.texts[i] for i in block], backbone, progress=progress)
+        self.take_features(pile.ids[block].tolist(), embedded.features, embedded.hashes or ())
 
     def room(self, dimension: int) -> None:
         """Make room for features of this dimension.
@@ -411,13 +413,3 @@ def formats_of(source: Source) -> list[str]:
     if source.kind != TEXTS:
         return [*tables, "coco", "fiftyone", "label-studio", "sorted"]
     return [*tables, "label-studio", *["sorted"] * (not source.is_table)]
-
-
-def _agreed_model(backbone: str | None, is_named: bool, agree: Agree) -> Model | None:
-    """The model that will be loaded; None if it is built in. Raises ValueError if the user does not agree to it."""
-    model = model_of(backbone)
-    if model is not None and not is_agreed(model):
-        if not is_named:
-            agree(model)
-        remember(model)
-    return model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +14,16 @@ from typing import NamedTuple
 import numpy as np
 
 from handful.core.arrays import at_usual_scale
-from handful.core.checks import is_no_class
+from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label
 from handful.features import FeatureTable, read
 from handful.features.labels import NDArray
-from handful.project.edits import KEYS
+from handful.project.items import silent
+from handful.project.job import Job, no_rows
 from handful.project.pile import (
     EMBEDDINGS,
     EXAMPLES,
     EXPORT_PREFIX,
+    NO_CLASS,
     PICTURES,
     PILE,
     TEXTS,
@@ -29,9 +32,10 @@ from handful.project.pile import (
     Pile,
     Source,
 )
-from handful.project.runs import NONE, UNKNOWN, RowAnswers, Run
-from handful.project.said import Store, next_class
+from handful.project.runs import NONE, RowAnswers, Run
+from handful.project.said import Store
 from handful.project.state import Checks, State
+from handful.project.text_items import read_sources, read_text_pile
 from handful.utils.files import printable, unique_names
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import is_blank
@@ -51,6 +55,11 @@ class OpenedTable:
     others: Mapping[str, NDArray] = field(default_factory=dict)
     text_column: str | None = None
     notes: Sequence[str] = ()
+    origins: list[str] = field(default_factory=list)  # by default all of them are the pile
+
+    def __post_init__(self) -> None:
+        if not self.origins:
+            object.__setattr__(self, "origins", [PILE] * len(self.names))
 
     @cached_property
     def row(self) -> dict[str, int]:
@@ -67,10 +76,14 @@ def read_table(path: Path) -> OpenedTable:
     """Read a table of embeddings."""
     table = read(path, warn=False)
     names = unique_names([printable(name) for name in table.names])
-    features = np.ascontiguousarray(at_usual_scale(table.features), np.float32)
-    if (features.any(axis=1) != table.features.any(axis=1)).any():
+    return OpenedTable(names, names, table.label_names, _scaled(table.features, path))
+
+
+def _scaled(x: NDArray, path: Path) -> NDArray:
+    features: NDArray = np.ascontiguousarray(at_usual_scale(x), np.float32)
+    if (features.any(axis=1) != x.any(axis=1)).any():
         raise ValueError(f"{str(path)!r}: some rows are so much larger than others that float32 cannot hold both")
-    return OpenedTable(names, names, table.label_names, features)
+    return features
 
 
 def read_texts(path: Path, text: str | None = None, label: str | None = None) -> OpenedTable:
@@ -177,7 +190,7 @@ def remove_leftovers(folder: Path) -> None:
             shutil.rmtree(leftover, ignore_errors=True)
 
 
-def load(store: Store, source: Source, table: OpenedTable | None, given: Mapping[str, str]) -> State:
+def load(store: Store, source: Source, table: OpenedTable | None) -> State:
     """The state of a project as it is stored, for the items that are there now.
 
     Parameters
@@ -187,38 +200,40 @@ def load(store: Store, source: Source, table: OpenedTable | None, given: Mapping
     source : Source
         What was opened.
     table : OpenedTable or None
-        The rows of a table. Their labels are taken over once.
-    given : mapping of str to str
-        The classes of some items of the pile, by name. They are taken over if the project has no labels yet.
+        The rows of a table.
     """
     names, skipped = source.scan()
     if table is not None:
-        names[PILE] = table.keys
-    is_new = not store.labels()
-    known_examples = {name for origin, name in store.item_names() if origin == EXAMPLES}
+        for origin in dict.fromkeys(table.origins):
+            names[origin] = [key for key, own in zip(table.keys, table.origins, strict=True) if own == origin]
     for origin, items in names.items():
         store.take_items(origin, items)
-    named = {} if table is None else dict(zip(table.keys, table.names, strict=True))
-    rows = [(item, origin, named.get(key, key) if origin == PILE else key) for item, origin, key, _, _ in store.items()]
+    numbers = store.item_numbers()
+    came_as: dict[int, str | None] = {
+        numbers[origin, name]: UNKNOWN_NAME if origin == NO_CLASS else _class_of(source.class_of(name))
+        for origin in (EXAMPLES, NO_CLASS)
+        for name in names[origin]
+    }
+    titles: dict[tuple[str, str], str] = {}
+    if table is not None:
+        places = [*zip(table.origins, table.keys, strict=True)]
+        titles = dict(zip(places, table.names, strict=True))
+        came_as |= {
+            numbers[place]: None if label is None or is_no_label(label) else _class_of(label)
+            for place, label in zip(places, table.labels, strict=True)
+        }
+    store.take_over(came_as)
+    rows = [(item, origin, titles.get((origin, key), key)) for item, origin, key, _, _ in store.items()]
     texts, faults = texts_of(source, rows, table)
     pile = Pile.of(rows, texts)
     if faults:
         pile.usable[[pile.row[item] for item in faults]] = False
         store.skip(faults)
         skipped += [(pile.names[pile.row[item]], reason) for item, reason in faults.items()]
-    if table is not None:
-        of_name = {name: i for i, (_, origin, name) in enumerate(rows) if origin == PILE}
-        order = [of_name[name] for name in table.names]
-        if table.features is not None:
-            pile = pile.with_room(table.features.shape[1])
-            pile.features[order], pile.ready[order] = table.features, True
-        if "imported" not in store.meta():
-            _take_labels(store, {rows[i][0]: name for i, name in zip(order, table.labels, strict=True) if name})
-            store.meta(imported="1")
-    if given and is_new:
-        _take_labels(store, {item: given[name] for item, origin, name in rows if origin == PILE and name in given})
-    new = {item: name for item, origin, name in rows if origin == EXAMPLES and name not in known_examples}
-    _take_labels(store, {item: source.class_of(name) for item, name in new.items()})
+    if table is not None and table.features is not None:
+        order = [pile.row[numbers[place]] for place in places]
+        pile = pile.with_room(table.features.shape[1])
+        pile.features[order], pile.ready[order] = table.features, True
     labels = np.full(len(pile), NONE)
     for item, code in store.labels():
         if item in pile.row:
@@ -232,6 +247,10 @@ def load(store: Store, source: Source, table: OpenedTable | None, given: Mapping
     )  # fmt: skip
 
 
+def _class_of(label: str) -> str:
+    return UNKNOWN_NAME if is_no_class(label) else label
+
+
 def texts_of(
     source: Source, rows: Sequence[tuple[int, str, str]], table: OpenedTable | None = None
 ) -> tuple[list[str] | None, dict[int, str]]:
@@ -243,7 +262,7 @@ def texts_of(
     for item, origin, name in rows:
         text = ""
         try:
-            text = of_name[name] if table is not None and origin == PILE else source.read_text(origin, name)
+            text = of_name[name] if origin != UPLOADS and name in of_name else source.read_text(origin, name)
             if is_blank(text):
                 faults[item] = "has no text"
         except (OSError, ValueError) as error:
@@ -254,21 +273,77 @@ def texts_of(
     return texts, faults
 
 
-def _take_labels(store: Store, names: Mapping[int, str]) -> None:
-    """Take over labels by the names of their classes. This is not a step that can be undone."""
-    if not names:
-        return
-    with store.write() as tx:
-        old = store.classes()
-        codes = {name: number for number, (name, _) in old.items()}
-        codes |= {name: UNKNOWN for name in names.values() if is_no_class(name)}
-        used_keys = {key for _, key in old.values()}
-        for name in dict.fromkeys(names.values()):
-            if name in codes:
-                continue
-            number = codes[name] = next_class(tx)
-            key = next((key for key in KEYS if key not in used_keys), None)
-            used_keys.add(key)
-            tx.execute("INSERT INTO classes VALUES (?, ?, ?)", (number, name, key))
-        rows = [(item, codes[name]) for item, name in names.items()]
-        tx.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?)", rows)
+def place_items(store: Store, job: Job, examples: FeatureTable, pile: FeatureTable) -> tuple[NDArray, NDArray]:
+    """The numbers of the examples and of the items of the pile; the classes that they came with are taken over."""
+    keys = _picture_keys(job, examples, pile) if job.kind == PICTURES else table_keys(job, examples, pile)
+    for origin in dict.fromkeys((PILE, EXAMPLES, NO_CLASS, *(origin for origin, _ in keys))):
+        store.take_items(origin, [name for own, name in keys if own == origin])
+    numbers = store.item_numbers()
+    ids = np.array([numbers[key] for key in keys], np.int64)
+    labels = [*map(str, examples.label_names), *[None] * len(pile)]
+    store.take_over(dict(zip(ids.tolist(), labels, strict=True)))
+    return ids[: len(examples)], ids[len(examples) :]
+
+
+def table_keys(job: Job, examples: FeatureTable, pile: FeatureTable) -> list[tuple[str, str]]:
+    """The origin and the name in the store of each row: the examples, then the pile.
+
+    Texts that have no name of their own are known by their text: if rows are added, removed or sorted between two
+    days, each text keeps its label.
+    """
+    names = _unique(examples.names, pile.names)
+    if pile.texts is not None and not any(map(_has_own_name, pile.names)):
+        names = _keys([*(examples.texts or ()), *pile.texts])
+    origins = [PILE if job.pile is None else EXAMPLES] * len(examples) + [PILE] * len(pile)
+    return list(zip(origins, names, strict=True))
+
+
+def _unique(examples: Sequence[str], pile: Sequence[str]) -> list[str]:
+    """Names of rows that are all different; those of the pile are kept where examples have the same."""
+    names = unique_names([printable(name) for name in (*pile, *examples)])
+    return [*names[len(pile) :], *names[: len(pile)]]
+
+
+def _has_own_name(name: str) -> bool:
+    return re.fullmatch(r"row \d+", name) is None
+
+
+def _picture_keys(job: Job, examples: FeatureTable, pile: FeatureTable) -> list[tuple[str, str]]:
+    keys = []
+    for name, file in zip(examples.names, examples.files or (), strict=True):
+        is_of_class = job.unknown is None or job.unknown not in file.parents
+        keys.append((EXAMPLES, name) if is_of_class else (NO_CLASS, str(file.relative_to(job.unknown or file))))
+    for name, file in zip(pile.names, pile.files or (), strict=True):
+        is_upload = job.pile is None or job.pile / name != file
+        keys.append((UPLOADS, file.name) if is_upload else (PILE, name))
+    return [(origin, printable(name)) for origin, name in keys]
+
+
+def table_of_job(job: Job) -> OpenedTable | None:
+    """The rows of the tables or texts of a job, without features of texts; None for pictures."""
+    if job.kind == PICTURES:
+        return None
+    if job.kind == TEXTS and job.examples == job.pile:
+        pile = read_text_pile(job.pile, job.text_source, results=job.results)
+        examples = no_rows(pile)
+    elif job.kind == TEXTS:
+        examples, pile = read_sources(
+            job.examples, job.pile, job.text_source, job.unknown, job.results, job.class_names
+        )
+    else:
+        examples, pile = job.read(silent)
+    keys = table_keys(job, examples, pile)
+    names = _unique(examples.names, pile.names)
+    labels = [*examples.label_names, *[None] * len(pile)]
+    features = None
+    if job.kind != TEXTS:
+        features = _scaled(np.concatenate([examples.features, pile.features]), job.examples)
+    texts = None if pile.texts is None or job.kind != TEXTS else [*(examples.texts or ()), *pile.texts]
+    others = {
+        name: np.concatenate([examples.others.get(name, np.full(len(examples), None, object)), values])
+        for name, values in pile.others.items()
+    }
+    return OpenedTable(
+        names, [key for _, key in keys], labels, features, texts, others, pile.source.get("text"), pile.notes,
+        [origin for origin, _ in keys],
+    )  # fmt: skip

@@ -11,27 +11,33 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from errno import EIO
+from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
+import handful
 from handful.core.answers import Answers
+from handful.features import FeatureTable
 from handful.features.arrow_table import arrow_table, one_kind
 from handful.features.parts import part_name, part_numbers, read_note
 from handful.features.table import free_name
 from handful.project import exports
-from handful.project.job import RECORD, Job, record_of
+from handful.project.database import FILE
+from handful.project.job import Job, job_entries
 from handful.project.labelling import Labelled
 from handful.project.pile_report import run_of, write_report
+from handful.project.runs import MAX_ASKED_ITEMS
 from handful.project.sorting import check_places, check_replaced, check_sorting, plan_places, sort_files, sorted_files
-from handful.project.summary import label_texts
+from handful.project.summary import expected_numbers, label_texts
 from handful.utils import csv_file
 from handful.utils.columns import ColumnTable, masked_numbers
 from handful.utils.extras import has_pyarrow, need_pyarrow
-from handful.utils.files import printable
+from handful.utils.files import in_brief, printable
 from handful.utils.interrupts import cleanup
 
 
@@ -146,7 +152,8 @@ def table_files() -> list[str]:
     return ["labels.csv", *["labels.parquet"] * has_pyarrow()]
 
 
-RESULT_FILES = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD)
+RECORD = "results.json"
+RESULT_FILES = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD, FILE)
 LABEL_FOLDER = "labels"  # the folder of labels in parts
 HOLDS_LABELS = {"holds": "labels"}  # the metadata of such a part
 SORTED_FOLDER = "sorted"  # the folder of sorted pictures
@@ -194,6 +201,7 @@ def write_outputs(
     title: str = "A pile, labelled",
     job: Job | None = None,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    before_move: Callable[[Path], None] = lambda scratch: None,
 ) -> dict[str, Path]:
     """Write the tables, the model, the report and the record of a labelled pile; all of them or none.
 
@@ -213,6 +221,8 @@ def write_outputs(
         What was labelled and how, so that `handful promote` can run it again.
     progress : callable
         Called with what is being done, the items done and the number of items.
+    before_move : callable
+        Called with the scratch folder when all files are complete, before they are moved to their place.
 
     Returns
     -------
@@ -245,6 +255,7 @@ def write_outputs(
                 write_json(content, unfinished / file)
             if sort is not None:
                 sort_files(sources, places, sort)
+            before_move(unfinished)
             files = {}
             for path in sorted(unfinished.iterdir()):
                 files[path.name] = place = folder / path.name
@@ -273,6 +284,61 @@ def _scratch(folder: Path) -> Iterator[Path]:
         rmtree(place, ignore_errors=True)
 
 
+def marks(items: FeatureTable) -> list[tuple[str, str]]:
+    """Name and content of each item: of the picture, or of the row of features."""
+    if items.hashes is not None:
+        return list(zip(items.names, items.hashes, strict=True))
+    rows = (sha256(row.tobytes()).hexdigest()[:16] for row in items.features)
+    return list(zip(items.names, rows, strict=True))
+
+
+def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
+    """The record of a labelled pile, `results.json`: the numbers, the groups and the job, for people and programs."""
+    marked = marks(labelled.pile)
+    groups = [
+        {
+            "number": group.number, "name": group.name, "size": group.size, "cohesion": group.cohesion,
+            "items": [marked[i] for i in group.items],
+            "exemplars": _places(group.items, group.exemplars()),
+            "parts": [_places(group.items, part.exemplars(part.size)) for part in group.split()] * (group.kinds > 1),
+        }
+        for group in labelled.groups
+    ]  # fmt: skip
+    counts = {"items": len(labelled.pile), "unknown": int(labelled.unknown.sum())}
+    record = {
+        "handful": handful.__version__,
+        "run": uuid4().hex,
+        **counts,
+        **expected_numbers(labelled.expected_precision_by_class, int(labelled.set_aside.sum())),
+        **labelled.share,
+        "groups": groups,
+        "worth_asking": labelled.ask(MAX_ASKED_ITEMS).tolist(),
+        **({} if labelled.pile.texts is None else _about_texts(labelled)),
+        "job": None if job is None else {**job_entries(job), "promoted": _promoted(labelled, marked)},
+    }
+    if labelled.comparison is not None:
+        record["comparison"] = labelled.comparison.entries()
+    return record
+
+
+def _about_texts(labelled: Labelled) -> dict[str, Any]:
+    return {"text_column": labelled.pile.source.get("text"), "without_text": len(labelled.without_text)}
+
+
+def _places(items: Any, some: Any) -> list[int]:
+    """Where some of the items are among all."""
+    place = {item: k for k, item in enumerate(items.tolist())}
+    return [place[item] for item in some.tolist()]
+
+
+def _promoted(labelled: Labelled, marked: Sequence[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
+    """Items of the pile that are examples, by class: of groups that became classes, and of what a person said."""
+    promoted: dict[str, list[tuple[str, str]]] = {}
+    for row, name in labelled.pile_labels.items():
+        promoted.setdefault(name, []).append(marked[row])
+    return promoted
+
+
 def write_table(labelled: Labelled, path: Path) -> None:
     """Write a table of labels as .csv or .parquet, completely or not at all."""
     try:
@@ -289,6 +355,24 @@ def write_table(labelled: Labelled, path: Path) -> None:
 def holds_labels(folder: Path) -> bool:
     """Whether it is a folder of labels in parts, as written here. A folder of features is not."""
     return folder.is_dir() and (read_note(folder / part_name(0)) or {}).get("holds") == HOLDS_LABELS["holds"]
+
+
+def is_project(folder: Path) -> bool:
+    """Whether a folder holds a project."""
+    return (folder / FILE).is_file()
+
+
+def need_project(folder: Path) -> None:
+    """Raise an error if a folder holds no project."""
+    if (folder / FILE).is_file():
+        return
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {in_brief(folder)}: give one that `handful label` wrote")
+    if holds_labels(folder / LABEL_FOLDER):
+        raise ValueError(
+            f"{in_brief(folder)} has no {FILE}: the labels of a pile in parts cannot be used here: label one part of it"
+        )
+    raise ValueError(f"{in_brief(folder)} has no {FILE}: label the pile with `handful label` first")
 
 
 def remove_labels(folder: Path) -> None:

@@ -96,7 +96,7 @@ def _check_regular(status: os.stat_result, name: str) -> None:
 UPLOAD_PREFIX, EXPORT_PREFIX = ".incoming-", ".making-"  # folders of uploads and exports that are not complete
 # Where the file of an item is: in the opened folder, in the folder of the project, or in a folder of examples
 MAX_NAME_CHARACTERS = 200  # of a class's name
-PILE, UPLOADS, EXAMPLES = "pile", "uploads", "examples"
+PILE, UPLOADS, EXAMPLES, NO_CLASS = "pile", "uploads", "examples", "unknown"
 PICTURES, TEXTS, EMBEDDINGS = "pictures", "texts", "embeddings"  # what the items of a project are
 
 
@@ -216,8 +216,9 @@ class Source:
         examples: Path | None = None,
         without: Sequence[Path] = (),
         kind: str | None = None,
+        no_class: Path | None = None,
     ) -> None:
-        """without: folders whose files are no items. kind: what the items are, by default what is there."""
+        """without: folders whose files are no items. kind: what the items are. no_class: examples of no class."""
         if not opened.exists():
             raise FileNotFoundError(
                 f"there is nothing at {str(opened)!r}: give a folder of pictures or of texts, or a table"
@@ -235,18 +236,19 @@ class Source:
                     "files beside texts"
                 )
             self.roots[EXAMPLES] = examples
+        if no_class is not None:
+            self.roots[NO_CLASS] = no_class
         self._without = [os.path.realpath(path) for path in without]
         self._real: dict[str, str] = {}
 
     def scan(self) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
         """The names of files by origin, and the skipped files with reasons."""
         find = _finder(self.kind)
-        names: dict[str, list[str]] = {PILE: [], UPLOADS: [], EXAMPLES: []}
+        names: dict[str, list[str]] = {PILE: [], UPLOADS: [], EXAMPLES: [], NO_CLASS: []}
         skipped: list[tuple[str, str]] = []
         own = os.path.realpath(self.project)
         left_out = [own, *self._without]
-        if EXAMPLES in self.roots:
-            left_out.append(os.path.realpath(self.roots[EXAMPLES]))
+        left_out += [os.path.realpath(self.roots[name]) for name in (EXAMPLES, NO_CLASS) if name in self.roots]
         for origin, root in self.roots.items():
             if not root.is_dir() or (self.is_table and origin == PILE):
                 continue

@@ -26,6 +26,7 @@ NONE = -1  # no label, no decision
 UNKNOWN = 0  # the code of items that belong to no class
 WRONG = -1  # an answer to a check: the label is wrong, and nothing says what is right
 HISTOGRAM_BINS = 40
+MAX_ASKED_ITEMS = 100  # items that are worth asking about
 GroupFacts = dict[str, list[Any]]  # groups, exemplars and parts of groups, by id
 
 
@@ -63,6 +64,13 @@ class Run:
         """The same run with other groups."""
         return replace(self, facts=self.facts | groups | facts)
 
+    def labels(self, classes: Mapping[int, str]) -> dict[int, str]:
+        """The label of each item as text, also of those that had one before the run."""
+        names = {UNKNOWN: UNKNOWN_NAME, **classes}
+        codes = [*zip(self.ids.tolist(), self.decisions.tolist(), strict=True)]
+        codes += zip(self.given_ids.tolist(), self.given.tolist(), strict=True)
+        return {item: names.get(code, UNKNOWN_NAME) for item, code in codes}
+
     def at(self, threshold: float) -> Run:
         """The same run with another threshold."""
         return replace(self, answers=self.answers.at(threshold))
@@ -83,7 +91,7 @@ class Run:
         probabilities, p_unknown = (np.clip(arrays[name], 0, 1) for name in ("probabilities", "p_unknown"))  # rounded
         answers = Answers(
             probabilities, arrays["scores"], arrays["classes"], threshold, is_probability=facts["is_probability"],
-            outlier_share=facts["share"], p_unknown=p_unknown,
+            outlier_share=facts["share"], p_unknown=p_unknown, min_confidence=facts["min_confidence"],
         )  # fmt: skip
         own = {name: arrays[name] for name in ("ids", "previous", "map_ids", "flat", "given_ids", "given")}
         return cls(number, made, facts, answers=answers, **own)
@@ -208,36 +216,73 @@ def solve_pile(
         raise ValueError(f"every {pile.noun} has a label: there is nothing left to label")
     names = {UNKNOWN: UNKNOWN_NAME} | classes
     examples = pile.items(example_rows, [names[code] for code in labels[example_rows].tolist()])
-    labelled = label_items(examples, pile.items(rest), method=method, outlier_share=outlier_share)
+    labelled = label_items(
+        examples, pile.items(rest), method=method, outlier_share=outlier_share, group_detail=group_detail
+    )
     step(1)
-    groups = facts_of([_by_id(group, pile.ids[rest]) for group in labelled.find_groups(group_detail)])
+    groups = facts_of([by_id(group, pile.ids[rest]) for group in labelled.groups])
+    asking = pile.ids[rest][labelled.ask(MAX_ASKED_ITEMS)].tolist()
     step(2)
     flat = np.array(flat_map(labelled.pile, examples, range(len(rest))), np.float32)
+    given = {int(pile.ids[row]): int(labels[row]) for row in example_rows.tolist()}
+    facts = groups | {"asking": asking, "detail": float(group_detail)}
+    run = run_of(labelled, pile.ids[rest], given, classes, before, facts)
+    run = replace(run, map_ids=pile.ids[np.concatenate([rest, example_rows])], flat=flat)
+    step(3)
+    return run
+
+
+def run_of(
+    labelled: Any,
+    ids: np.ndarray,
+    examples: Mapping[int, int],
+    classes: Mapping[int, str],
+    before: Run | None,
+    facts: Mapping[str, Any],
+) -> Run:
+    """The answers of a labelled pile, to be stored.
+
+    Parameters
+    ----------
+    labelled : Labelled
+        What `label_items` gave.
+    ids : array [n]
+        The number of each item of its pile. Items that are examples or have no text are left out.
+    examples : mapping of int to int
+        By item that is an example, the number of its class.
+    classes : mapping of int to str
+        The names of the classes.
+    before : Run or None
+        The run before.
+    facts : mapping
+        Groups, and what else is stored beside the arrays.
+    """
+    number = {name: code for code, name in classes.items()}
+    columns = np.array([number[str(name)] for name in labelled.classes.tolist()], np.int64)
+    is_free = np.ones(len(ids), bool)
+    is_free[[*labelled.pile_labels, *labelled.without_text]] = False
     share, interval = labelled.share, labelled.share["outlier_share_interval"] or (None, None)
-    with_examples = set(labels[example_rows].tolist())
-    facts = {
+    own = {
         "method": labelled.model._method,
         "is_probability": labelled.is_probability,
         "share": float(share["outlier_share"]), "share_low": interval[0], "share_high": interval[1],
-        "share_told": share["outlier_share_told"],
-        **groups, "detail": float(group_detail), "notice": "",
-        "left_out": [name for code, name in classes.items() if code not in with_examples],
-        "again": before is not None,
+        "share_told": share["outlier_share_told"], "notice": "", "asking": [],
+        "decision": {} if before is None else before.facts["decision"],
+        "share_kept": before is not None and before.facts["share_kept"],
+        "left_out": [name for code, name in classes.items() if code not in set(examples.values())],
+        "again": before is not None, "min_confidence": float(labelled.min_confidence), "detail": 0.0,
     }  # fmt: skip
-    number = {name: code for code, name in classes.items()}
-    columns = np.array([number[str(name)] for name in labelled.classes.tolist()], np.int64)
     answers = Answers(
-        labelled.probabilities.astype(np.float32), np.asarray(labelled.outlier_scores, np.float64), columns,
-        labelled.threshold, is_probability=labelled.is_probability, outlier_share=facts["share"],
-        p_unknown=labelled.p_unknown,
+        labelled.probabilities[is_free].astype(np.float32), np.asarray(labelled.outlier_scores, np.float64)[is_free],
+        columns, labelled.threshold, is_probability=labelled.is_probability, outlier_share=own["share"],
+        p_unknown=None if labelled.p_unknown is None else labelled.p_unknown[is_free],
+        min_confidence=labelled.min_confidence,
     )  # fmt: skip
-    run = Run(
-        0, datetime.now(timezone.utc).isoformat(timespec="seconds"), facts, pile.ids[rest], answers,
-        _previous(before, pile.ids[rest]), pile.ids[np.concatenate([rest, example_rows])], flat,
-        pile.ids[example_rows], labels[example_rows],
+    return Run(
+        0, datetime.now(timezone.utc).isoformat(timespec="seconds"), {**own, **facts}, ids[is_free], answers,
+        _previous(before, ids[is_free]), np.zeros(0, np.int64), np.zeros((0, 2), np.float32),
+        np.array([*examples], np.int64), np.array([*examples.values()], np.int64),
     )  # fmt: skip
-    step(3)
-    return run
 
 
 def check_enough(labels: np.ndarray, classes: dict[int, str], noun: str = "item") -> None:
@@ -259,7 +304,7 @@ def facts_of(groups: Sequence[Any]) -> GroupFacts:
     }
 
 
-def _by_id(group: Any, ids: np.ndarray) -> Any:
+def by_id(group: Any, ids: np.ndarray) -> Any:
     """A group whose items are ids in place of rows."""
     spans = [ids[span] for span in group.part_spans]
     return replace(
@@ -306,6 +351,10 @@ FACTS: dict[str, tuple[type, ...]] = {
     "parts": (list,),
     "detail": (int, float),
     "notice": (str,),
+    "min_confidence": (int, float),
+    "asking": (list,),
+    "decision": (dict,),
+    "share_kept": (bool,),
 }
 
 
@@ -376,6 +425,8 @@ def read_facts(text: str) -> dict[str, Any]:
     if not all(value is None or 0 <= value <= 1 for value in (facts[f"share{end}"] for end in ("", "_low", "_high"))):
         raise ValueError("its share of unknowns is not between 0 and 1")
     _check_groups(facts)
+    if not _is_of_items(facts["asking"]) or not 0 <= facts["min_confidence"] <= 1:
+        raise ValueError("its questions are not of items, or its least confidence is not between 0 and 1")
     if not -2 <= facts["detail"] <= 2:
         raise ValueError("its fact detail has a value that no run gives")
     if not all(isinstance(name, str) for name in facts["left_out"]):

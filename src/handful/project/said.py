@@ -3,7 +3,7 @@
     items      the pictures, texts or rows, by a number that never changes
     classes, labels      what a person set; class 0 is "unknown"
     runs       the answers of the run that is shown, and of those that undo and redo lead to
-    checks     what a person answered when a run was checked
+    checks     what a person answered when a run was checked, and in `skipped` what they did not want to answer
     history    every change that a person made and every run, in order, for undo and redo
 
 Each change and its entry in the history are one transaction.
@@ -14,13 +14,14 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from handful.core.checks import is_no_class
 from handful.project.database import MAX_RUN_BYTES, OpenDatabase
 from handful.project.refusal import Refusal
-from handful.project.runs import MAX_ID, WRONG
+from handful.project.runs import MAX_ID, UNKNOWN, WRONG
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,14 @@ def _no_number(text: str) -> Any:
     raise ValueError(text)
 
 
+KEYS = range(1, 10)  # that a class may have on the page
+FOR_A_RUN = " labelled by the check, for the next run"
 MAX_STEPS = 500  # changes that can be undone
 MAX_STORED_BYTES = 2**30  # of all runs that steps lead to: older steps are forgotten
+CLASSES_BY_FIRST_NAME = """
+    SELECT came_as, class FROM labels JOIN items ON item = id WHERE came_as NOT NULL
+    GROUP BY came_as, class ORDER BY count(*)
+"""
 RunRow = tuple[int, str, float, str, bytes]  # id, made, threshold, facts, arrays
 
 
@@ -138,6 +145,16 @@ class Steps(NamedTuple):
     undo: str | None
     redo: str | None
     before_run: str | None
+
+
+class ItemFacts(NamedTuple):
+    """What is stored of an item. mark: a hash of its content at the last run; came_as: the class that it came with."""
+
+    origin: str
+    title: str  # what people call it
+    state: str
+    mark: str | None
+    came_as: str | None
 
 
 class Store(OpenDatabase):
@@ -199,6 +216,80 @@ class Store(OpenDatabase):
             else:
                 tx.execute("INSERT OR REPLACE INTO checks VALUES (?, ?, ?)", (run, item, answer))
 
+    def say(self, labels: Mapping[int, str | None], text: str | None = None) -> Change:
+        """Give items their right class, by its name: "unknown" is no class, None no label. New classes are added.
+
+        text: what the history calls it.
+        """
+
+        def make(tx: sqlite3.Connection) -> Change:
+            codes, new = _codes_of(tx, [name for name in labels.values() if name is not None])
+            before = dict(tx.execute("SELECT item, class FROM labels"))
+            after = {item: None if name is None else codes[name] for item, name in labels.items()}
+            steps = tuple((item, before.get(item), code) for item, code in after.items() if before.get(item) != code)
+            return Change(text or f"{len(steps):,} item{'s' * (len(steps) != 1)} labelled", steps, new)
+
+        return self.change(make)
+
+    def answer(self, run: int, item: int, label: str | None, title: str) -> Change:
+        """Store what a person answers when a run is checked: the right label, or None if it is only wrong."""
+
+        def make(tx: sqlite3.Connection) -> Change:
+            codes, new = _codes_of(tx, [] if label is None else [label])
+            before = self.checks(run).get(item)
+            code = WRONG if label is None else codes[label]
+            text = f"check: the label of {title} is wrong" if label is None else f"check: {title} is {label}"
+            return Change(text, (), new, checks=(((run, item), before, code),)) if before != code else Change(text)
+
+        return self.change(make)
+
+    def use_checks(self, run: int) -> Change:
+        """Make labels of the answers to a check that name a class or say that none fits, where there is no label.
+
+        It belongs to the run that follows, and is undone with it.
+        """
+
+        def make(tx: sqlite3.Connection) -> Change:
+            labelled = {item for (item,) in tx.execute("SELECT item FROM labels")}
+            classes = {UNKNOWN, *(number for (number,) in tx.execute("SELECT id FROM classes"))}
+            answers = self.checks(run).items()
+            steps = tuple((item, None, code) for item, code in answers if code in classes and item not in labelled)
+            return Change(f"{len(steps):,} item{'s' * (len(steps) != 1)}{FOR_A_RUN}", steps)
+
+        return self.change(make)
+
+    def undo_last_said(self) -> Change:
+        """Undo the last thing that a person said, and the runs after it; Refusal if nothing was said."""
+        with self.write():
+            while (change := self.undo()) is not None:
+                if change.run is None and not change.text.endswith(FOR_A_RUN):
+                    return change
+            raise Refusal("there is nothing to take back", 409)
+
+    def take_over(self, labels: Mapping[int, str | None]) -> None:
+        """Take over the classes that items came with, where they are new or have changed. This is no step.
+
+        A class that a person has renamed keeps its new name: further items that come with the old one are of it.
+        """
+        with self.write() as tx:
+            before = dict(tx.execute("SELECT id, came_as FROM items"))
+            new = {item: name for item, name in labels.items() if before.get(item) != name}
+            if not new:
+                return
+            renamed = dict(tx.execute(CLASSES_BY_FIRST_NAME))
+            names = [name for name in new.values() if name is not None and name not in renamed]
+            codes, classes = _codes_of(tx, names)
+            codes |= renamed
+            for number, _, row in classes:
+                assert row is not None
+                tx.execute("INSERT INTO classes VALUES (?, ?, ?)", (number, *row))
+            for item, name in new.items():
+                tx.execute("UPDATE items SET came_as = ? WHERE id = ?", (name, item))
+                if name is None:
+                    tx.execute("DELETE FROM labels WHERE item = ?", (item,))
+                else:
+                    tx.execute("INSERT OR REPLACE INTO labels VALUES (?, ?)", (item, codes[name]))
+
     def steps(self) -> Steps:
         """The next steps to undo and to redo. They are read on the writing connection."""
         with self._lock:
@@ -231,6 +322,24 @@ class Store(OpenDatabase):
         with self.read() as db:
             query = "SELECT id, origin, name, state, reason FROM items WHERE state != 'gone' ORDER BY id"
             return db.execute(query).fetchall()
+
+    def item_numbers(self) -> dict[tuple[str, str], int]:
+        """The number of each item that was ever seen, by its origin and name."""
+        with self._lock:
+            rows = self._writer.execute("SELECT origin, name, id FROM items")
+            return {(origin, name): item for origin, name, item in rows}
+
+    def describe_items(self, facts: Mapping[int, tuple[str, str]]) -> None:
+        """Store what people call an item, and a hash of its content."""
+        with self.write() as tx:
+            rows = [(title, mark, item) for item, (title, mark) in facts.items()]
+            tx.executemany("UPDATE items SET title = ?, mark = ? WHERE id = ?", rows)
+
+    def item_facts(self) -> dict[int, ItemFacts]:
+        """What is stored of each item that was ever seen."""
+        with self._lock:
+            rows = self._writer.execute("SELECT id, origin, coalesce(title, name), state, mark, came_as FROM items")
+            return {item: ItemFacts(*facts) for item, *facts in rows}
 
     def item_names(self) -> list[tuple[str, str]]:
         """(origin, name) of all items that were ever seen."""
@@ -284,6 +393,17 @@ class Store(OpenDatabase):
         with self.read() as db:
             return db.execute("SELECT id, made, threshold, facts FROM runs ORDER BY id").fetchall()
 
+    def skip_question(self, run: int, item: int, asked_by: str) -> None:
+        """Do not ask about an item of a run again. asked_by: "ask" or "check". This is no step."""
+        with self.write() as tx:
+            tx.execute("INSERT OR REPLACE INTO skipped VALUES (?, ?, ?)", (run, item, asked_by))
+
+    def skipped_questions(self, run: int, asked_by: str) -> list[int]:
+        """The items of a run that a person did not want to be asked about."""
+        with self._lock:
+            query = "SELECT item FROM skipped WHERE run = ? AND asked_by = ? ORDER BY item"
+            return [item for (item,) in self._writer.execute(query, (run, asked_by))]
+
     def checks(self, run: int) -> dict[int, int]:
         """Return the answers that a person gave when a run was checked, by item."""
         with self._lock:
@@ -304,6 +424,23 @@ def next_class(tx: sqlite3.Connection) -> int:
     """A number that no class has, and that no deleted class had."""
     row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'classes'").fetchone()
     return 1 + (row[0] if row else 0)
+
+
+def _codes_of(tx: sqlite3.Connection, names: Iterable[str]) -> tuple[dict[str, int], tuple[Any, ...]]:
+    """The number of each class by its name, and the steps that add those that are new; each gets the next free key."""
+    old = tx.execute("SELECT id, name, key FROM classes").fetchall()
+    codes = {name: number for number, name, _ in old}
+    used_keys, new, number = {key for _, _, key in old}, [], next_class(tx)
+    for name in names:
+        if is_no_class(name):
+            codes[name] = UNKNOWN
+        elif name not in codes:
+            key = next((key for key in KEYS if key not in used_keys), None)
+            used_keys.add(key)
+            codes[name] = number
+            new.append((number, None, (name, key)))
+            number += 1
+    return codes, tuple(new)
 
 
 def run_text(number: int) -> str:
@@ -345,7 +482,8 @@ def _delete_runs(tx: sqlite3.Connection, oldest: int = 0) -> None:
     kept = "SELECT run FROM history WHERE run NOT NULL UNION SELECT run_before FROM history WHERE run_before NOT NULL"
     shown = _shown_run(tx)
     tx.execute(f"DELETE FROM runs WHERE id IS NOT ? AND (id <= ? OR id NOT IN ({kept}))", (shown, oldest))
-    tx.execute("DELETE FROM checks WHERE run NOT IN (SELECT id FROM runs)")
+    for table in ("checks", "skipped"):
+        tx.execute(f"DELETE FROM {table} WHERE run NOT IN (SELECT id FROM runs)")
 
 
 def _check_references(tx: sqlite3.Connection, change: Change) -> None:

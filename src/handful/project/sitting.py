@@ -1,18 +1,17 @@
-"""Questions to a person about items of a folder of results, and the answers, kept in a file of that folder.
+"""Questions to a person about the answers of a project, and what they said so far.
 
-Every answer is in the file before the next question is asked. The file is also a file of corrections: it lists the
-items with their right labels, and `handful label --corrections` makes examples of them. It may come from anyone, so all
-of it is checked when it is read.
+Every answer is on the disk before the next question is asked. `check` asks about a fair sample, and measures how many
+labels are right; `ask` asks about the items whose labels help most.
 """
 
 from __future__ import annotations
 
-import json
 import shlex
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -20,260 +19,278 @@ import numpy as np
 
 import handful
 from handful.backbones.pictures import KNOWN_SUFFIXES
-from handful.core.checks import UNKNOWN_NAME, is_no_class
-from handful.core.parameters import Number
-from handful.project.job import MAX_RECORD_BYTES, next_results
-from handful.project.record_schema import Fields, ListOf, Text, find_fault, read_json
-from handful.project.stored_answers import StoredAnswers, read_answers
+from handful.core.answers import Answers
+from handful.core.checks import UNKNOWN_NAME
+from handful.project.database import FILE
+from handful.project.job import Job, read_job
+from handful.project.outputs import need_project
+from handful.project.pile import PILE
+from handful.project.runs import UNKNOWN, WRONG, Run
+from handful.project.said import Store
+from handful.project.trust import is_agreed
 from handful.report.html_page import write_measured
-from handful.solving.check import WRONG, Checked, check_answers, draw_sample
-from handful.utils.files import in_brief, write_whole
+from handful.solving import check
+from handful.utils.csv_file import read_table
+from handful.utils.files import in_brief
 
-MAX_ANSWERS = 100_000
-SEED_RULE = Number(0, 2**32 - 1, closed=True, whole=True)
-CORRECTION_RULES = Fields({"item": Text(), "label": Text()}, {"item", "label"})
-ANSWER_RULES = Fields({"item": Text(), "says": Text(), "label": Text(optional=True)}, {"item", "says", "label"})
-RULES = Fields(
-    {
-        "corrections": ListOf(CORRECTION_RULES, MAX_ANSWERS), "answers": ListOf(ANSWER_RULES, MAX_ANSWERS),
-        "skipped": ListOf(Text(), MAX_ANSWERS), "seed": SEED_RULE,
-    }
-)  # fmt: skip
-
-
-class Answer(NamedTuple):
-    """What a person said of an item. says: the label that it had then; label: the right one, None if only not that."""
-
-    says: str
-    label: str | None
+TABLE, REPORT_FILE = "labels.csv", "report.html"
+FIRST_COLUMNS = ("path", "label", "closest", "confidence", "p_unknown", "outlier_score", "group", "group_name")
 
 
 class Question(NamedTuple):
     """An item that a person is asked about.
 
-    picture: its file, if it is one that may be opened. text: its text, "" if items are no texts; columns: the others.
+    Parameters
+    ----------
+    item : int
+        Its number in the project.
+    name : str
+        Its name, as in labels.csv.
+    label : str
+        The label that it has.
+    confidence : float
+        The probability of the label.
+    picture : Path or None
+        Its file, if it is a picture that may be opened.
+    columns : mapping
+        The other columns of its row, where items come from a table.
+    text : str
+        Its text, "" if items are no texts.
     """
 
-    row: int
-    item: str
-    says: str
+    item: int
+    name: str
+    label: str
     confidence: float
     picture: Path | None
     columns: Mapping[str, Any]
     text: str = ""
 
 
-class Sitting(ABC):
-    """Questions about the items in a folder of results, and the answers so far.
+class Sitting:
+    """Questions about the last run of a project. Only one process at a time may ask.
 
     Parameters
     ----------
     folder : Path
-        What `handful label` wrote.
-
-    Raises
-    ------
-    ValueError
-        If there are no results, or if an earlier file of answers is damaged or of another pile.
+        The project.
+    asked_by : {"ask", "check"}
+        Which items are asked about.
+    seed : int, optional
+        Of the sample of a check; by default that of before, or 0.
     """
 
-    FILE = ""  # where the answers are kept
+    def __init__(self, folder: Path, asked_by: str, seed: int | None = None) -> None:
+        need_project(folder)
+        self.folder, self.asked_by = folder, asked_by
+        self.store = Store(folder, any_name=True)
+        try:
+            row = self.store.run()
+            if row is None:
+                raise ValueError(f"{in_brief(folder)} has no answers: label the pile with `handful label` first")
+            self.run = Run.unpacked(*row)
+            facts = self.store.item_facts()
+            self.names = {item: one.title for item, one in facts.items() if one.state != "gone"}
+            self._is_of_pile = {item for item, one in facts.items() if one.origin == PILE}
+            self._place = {item: k for k, item in enumerate(self.run.ids.tolist()) if item in self.names}
+            metadata = self.store.meta()
+            if seed is not None:
+                self.store.meta(seed=str(seed))
+            self.seed = int(metadata.get("seed", "0")) if seed is None else seed
+            self._job_text = metadata.get("job")
+        except BaseException:
+            self.store.close()
+            raise
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.path = folder, folder / self.FILE
-        self.stored: StoredAnswers = read_answers(folder)
-        self._rows = {name: row for row, name in enumerate(self.stored.names)}
-        self._labels: list[str] = self.stored.answers.labels.tolist()
-        self._entries = self._read()
-        self.answers = {
-            entry["item"]: Answer(entry["says"], entry["label"]) for entry in self._entries.get("answers", ())
-        }
-        self.skipped: list[str] = self._entries.get("skipped", [])
-        self._corrections = {entry["item"]: entry["label"] for entry in self._entries.get("corrections", ())}
+    def close(self) -> None:
+        """Let other processes open the project."""
+        self.store.close()
 
-    @abstractmethod
-    def _next_rows(self, count: int, done: Sequence[int]) -> Sequence[int]:
-        """The rows to ask about next, at most `count`; done: those that were asked about."""
+    @property
+    def path(self) -> Path:
+        """Where the answers are stored."""
+        return self.folder / FILE
+
+    @property
+    def class_names(self) -> dict[int, str]:
+        """The name of each class, and "unknown"."""
+        return {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in self.store.classes().items()}
 
     @property
     def classes(self) -> list[str]:
-        """The names of the classes."""
-        names: list[str] = self.stored.answers.classes.tolist()
-        return names
+        """The names of the classes that have examples."""
+        return [str(name) for name in self._named.classes.tolist()]
+
+    @cached_property
+    def _named(self) -> Answers:
+        """The answers of the run, with names of classes in place of numbers."""
+        answers, names = self.run.answers, self.class_names
+        classes = [names.get(number, f"(deleted class {number})") for number in answers.classes.tolist()]
+        return Answers(
+            answers.probabilities, answers.outlier_scores, np.array(classes, dtype=object), answers.threshold,
+            is_probability=answers.is_probability, outlier_share=answers.outlier_share, p_unknown=answers.p_unknown,
+            min_confidence=answers.min_confidence,
+        )  # fmt: skip
+
+    @cached_property
+    def _labels(self) -> list[str]:
+        return [str(name) for name in self._named.labels.tolist()]
+
+    # ---- questions and answers
 
     def questions(self, count: int) -> list[Question]:
-        """The next items to ask about, at most `count`: those that have no answer yet and were not skipped."""
-        done = [self._rows[name] for name in (*self.answers, *self.skipped)]
-        confidence = self.stored.answers.confidence
+        """The next items to ask about, at most `count`: those that have no answer yet and were not skipped.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+        """
+        confidence = self._named.confidence
         return [
             Question(
-                row, self.stored.names[row], self._labels[row], float(confidence[row]),
-                self._picture(self.stored.names[row]),
-                {name: values[row] for name, values in self.stored.others.items() if name != self.stored.text_column},
-                self.stored.texts[row] if self.stored.texts is not None else "",
+                item, self.names[item], self._labels[self._place[item]], float(confidence[self._place[item]]),
+                self._picture(item), *self._cells(self.names[item]),
             )
-            for row in self._next_rows(count, done)
+            for item in self._next_items(count)
         ]  # fmt: skip
 
+    def _next_items(self, count: int) -> list[int]:
+        done = set(self.store.skipped_questions(self.run.id, self.asked_by))
+        if self.asked_by == "check":
+            done |= self.store.checks(self.run.id).keys()
+            order = self.run.ids[check.draw_sample(self._named, len(self.run.ids), seed=self.seed)].tolist()
+        else:
+            done |= {item for item, _ in self.store.labels()}
+            order = self.run.facts["asking"]
+        return [item for item in order if item in self._place and item not in done][:count]
+
     def answer(self, question: Question, label: str | None) -> None:
-        """Store an answer: the right label, or None if the label is wrong and nothing more is known."""
-        if label is not None and is_no_class(label):
-            label = UNKNOWN_NAME
-        self.answers[question.item] = Answer(question.says, label)
-        self.write()
+        """Store an answer at once.
+
+        Parameters
+        ----------
+        question : Question
+            What was asked.
+        label : str or None
+            The right label; "unknown" if the item belongs to no class; None if the label that it has is wrong.
+        """
+        if self.asked_by == "check":
+            self.store.answer(self.run.id, question.item, label, question.name)
+        elif label is None:
+            self.skip(question)
+        else:
+            self.store.say({question.item: label}, f"{question.name} labelled {label}")
 
     def skip(self, question: Question) -> None:
-        """Do not ask about an item again."""
-        self.skipped.append(question.item)
-        self.write()
+        """Do not ask about an item again before the next run."""
+        self.store.skip_question(self.run.id, question.item, self.asked_by)
 
     @property
-    def corrections(self) -> list[dict[str, str]]:
-        """The items whose right label is known: from the answers, and those that were in the file before."""
-        others = {item: label for item, label in self._corrections.items() if item not in self.answers}
-        named = {item: answer.label for item, answer in self.answers.items() if answer.label is not None}
-        return [{"item": item, "label": label} for item, label in (others | named).items()]
+    def answers(self) -> dict[int, str | None]:
+        """By item the label that a person gave since the run; None where only the label of the run is wrong."""
+        names = self.class_names
+        if self.asked_by == "check":
+            return {item: names.get(code) for item, code in self.store.checks(self.run.id).items()}
+        return {item: names[code] for item, code in self.store.labels() if item in self._place}
 
-    def document(self) -> dict[str, Any]:
-        """What the file of answers holds."""
-        return {
-            "handful": handful.__version__,
-            "corrections": self.corrections,
-            "answers": [{"item": item, **answer._asdict()} for item, answer in self.answers.items()],
-            "skipped": self.skipped,
-            "made": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        }
-
-    def write(self) -> dict[str, Any]:
-        """Write the file of answers, whole; return what it holds."""
-        document = self.document()
-        write_whole(self.path, (json.dumps(document, indent=1) + "\n").encode("ascii"))
-        return document
-
-    def next_command(self) -> str | None:
-        """The command that labels the pile again with the answers as examples; None if the job is not known."""
-        if self.stored.record.job is None or not self.corrections:
-            return None
-        words = ["label", self.folder, "--corrections", self.path, "-o", next_results(self.folder)]
-        return shlex.join(["handful", *map(str, words)])
-
-    def _read(self) -> dict[str, Any]:
-        """The entries of an earlier file of answers that are used; none if there is none."""
-        if not self.path.is_file():
-            return {}
-        try:
-            document = read_json(self.path, MAX_RECORD_BYTES)
-            if not isinstance(document, dict):
-                raise ValueError("it must be an object")
-            entries = {name: document[name] for name in RULES.rules if name in document}  # other entries may be there
-            if fault := find_fault(entries, RULES, "it"):
-                raise ValueError(fault)
-            named = [entry["item"] for kind in ("answers", "corrections") for entry in entries.get(kind, ())]
-            for item in (*named, *entries.get("skipped", ())):
-                if item not in self._rows:
-                    raise ValueError(f"{in_brief(item)} is not in the pile")
-        except ValueError as error:
-            raise ValueError(f"{in_brief(self.path)} cannot be used ({error}): move it away to begin anew") from None
-        return entries
-
-    def _picture(self, item: str) -> Path | None:
-        """The file of an item, if one of the user's own runs named its folder and it is a picture in that folder."""
-        record, parts = self.stored.record, PurePath(item).parts
-        if not record.own or record.job is None or record.job.pile is None or not record.job.pile.is_dir():
-            return None
-        if PurePath(item).is_absolute() or ".." in parts or PurePath(item).suffix.lower() not in KNOWN_SUFFIXES:
-            return None
-        path = record.job.pile.resolve() / item
-        return path if path.is_file() else None
-
-
-ASKED_FILE = "asked.json"
-
-
-class Asking(Sitting):
-    """The questions that are most worth an answer, and the answers so far.
-
-    They are kept apart from those of a check: the items are no random sample, and would give a wrong picture of the
-    labels.
-    """
-
-    FILE = ASKED_FILE
-
-    def _next_rows(self, count: int, done: Sequence[int]) -> Sequence[int]:
-        asked = set(done)
-        return [row for row in self.stored.record.worth_asking if row not in asked][:count]
-
-
-CHECKED_FILE, REPORT_FILE = "checked.json", "report.html"
-
-
-class Check(Sitting):
-    """The check of a folder of results.
-
-    Parameters
-    ----------
-    folder : Path
-        What `handful label` wrote.
-    seed : int, optional
-        Of the draw of items; by default that of the earlier answers, or 0.
-    """
-
-    FILE = CHECKED_FILE
-
-    def __init__(self, folder: Path, seed: int | None = None) -> None:
-        super().__init__(folder)
-        self.seed = int(self._entries.get("seed", 0) if seed is None else seed)
-
-    def _next_rows(self, count: int, done: Sequence[int]) -> Sequence[int]:
-        rows: list[int] = draw_sample(self.stored.answers, count, seed=self.seed, exclude=done).tolist()
-        return rows
+    # ---- what follows from them
 
     @property
-    def truth(self) -> dict[int, Any]:
-        """By row what is known of the items. That a label is wrong says nothing if the item has another one now."""
-        truth: dict[int, Any] = {}
-        for item, answer in self.answers.items():
-            row = self._rows[item]
-            if answer.label is not None:
-                truth[row] = answer.label
-            elif answer.says == self._labels[row]:
-                truth[row] = WRONG
-        return truth
-
-    @property
-    def checked(self) -> Checked:
+    def checked(self) -> check.Checked:
         """What the answers say of all labels."""
-        return check_answers(self.stored.answers, self.truth)
+        codes = self.store.checks(self.run.id)
+        names: dict[int, Any] = self.class_names | {WRONG: check.WRONG}
+        truth = {self._place[item]: names[code] for item, code in codes.items() if item in self._place}
+        return check.check_answers(self._named, truth)
 
     def rows_by_class(self) -> dict[str, tuple[int, int, int]]:
         """For each class that has labels: how many, how many of them were looked at, and how many were right."""
-        in_pile = np.flatnonzero(~self.stored.answers.is_given).tolist()
-        labels = Counter(self._labels[row] for row in in_pile)
-        seen = [(self._labels[row], said) for row, said in self.truth.items() if not self.stored.answers.is_given[row]]
+        labels = Counter(self._labels)
+        seen = [(self._labels[self._place[item]], label) for item, label in self.answers.items() if item in self._place]
         looked_at = Counter(label for label, _ in seen)
         right = Counter(label for label, said in seen if label == said)
         return {name: (labels[name], looked_at[name], right[name]) for name in self.classes if labels[name]}
 
     def document(self) -> dict[str, Any]:
-        """What `checked.json` holds."""
-        return {**super().document(), "seed": self.seed, "checked": self.checked.as_json()}
+        """What was said, for JSON."""
+        answers = [
+            {"item": self.names[item], "says": self._labels[self._place[item]], "label": label}
+            for item, label in self.answers.items()
+            if item in self._place
+        ]
+        skipped = self.store.skipped_questions(self.run.id, self.asked_by)
+        document: dict[str, Any] = {
+            "handful": handful.__version__,
+            "corrections": [{"item": a["item"], "label": a["label"]} for a in answers if a["label"] is not None],
+            "answers": answers,
+            "skipped": [self.names[item] for item in skipped if item in self.names],
+            "made": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        }
+        if self.asked_by == "check":
+            document |= {"seed": self.seed, "checked": self.checked.as_json()}
+        return document
 
-
-def update_report(folder: Path, document: Mapping[str, Any]) -> str:
-    """Show what was measured in the report of a folder; return a sentence if that was not possible, or "".
-
-    Parameters
-    ----------
-    folder : Path
-        A folder of results. It need not have a report.
-    document : mapping
-        What `Check.document` gave.
-    """
-    path = folder / REPORT_FILE
-    if not path.is_file():
+    def update_report(self) -> str:
+        """Show what was measured in the report; return a sentence if that was not possible, or ""."""
+        path = self.folder / REPORT_FILE
+        if not path.is_file():
+            return ""
+        document = self.document()
+        try:
+            write_measured(path, {**document["checked"], "made": document["made"]})
+        except (OSError, ValueError) as error:
+            return f"The report does not show the check: {error}"
         return ""
-    try:
-        write_measured(path, {**document["checked"], "made": document["made"]})
-    except (OSError, ValueError) as error:
-        return f"The report does not show the check: {error}"
-    return ""
+
+    def next_command(self) -> str | None:
+        """The command that labels the pile again with the answers as examples; None if there is nothing to use."""
+        if self._job_text is None or not any(self.answers.values()):
+            return None
+        return shlex.join(["handful", "label", str(self.folder)])
+
+    # ---- what a person sees of an item
+
+    @cached_property
+    def _job(self) -> Job | None:
+        """The job, if the user named its files or agreed to them."""
+        if self._job_text is None or not is_agreed("job", self._job_text):
+            return None
+        with suppress(ValueError):
+            return read_job(self._job_text)
+        return None
+
+    def _picture(self, item: int) -> Path | None:
+        name = self.names[item]
+        parts = PurePath(name).parts
+        if self._job is None or self._job.pile is None or item not in self._is_of_pile:
+            return None
+        if PurePath(name).is_absolute() or ".." in parts or PurePath(name).suffix.lower() not in KNOWN_SUFFIXES:
+            return None
+        path = self._job.pile.resolve() / name
+        return path if path.is_file() else None
+
+    def _cells(self, name: str) -> tuple[dict[str, Any], str]:
+        """The other columns of an item's row in labels.csv, and its text; nothing where that file is not there."""
+        columns, rows, text = self._table
+        row = rows.get(name)
+        if row is None:
+            return {}, ""
+        cells = {column: values[row] for column, values in columns.items() if column != text}
+        return cells, str(columns[text][row] or "") if text in columns else ""
+
+    @cached_property
+    def _table(self) -> tuple[dict[str, list[Any]], dict[str, int], str | None]:
+        """The columns of the items' own table, the row of each name, and the column of texts."""
+        try:
+            table = read_table(self.folder / TABLE)
+            names = table.column("path").to_pylist()
+        except (OSError, ValueError, KeyError):
+            return {}, {}, None
+        own = {*FIRST_COLUMNS, *(f"p_{name}" for name in self.classes)}
+        columns = {
+            name: table.column(name).to_pylist()
+            for name in table.column_names
+            if name not in own and not name.startswith("nearest_")
+        }
+        return columns, {name: row for row, name in enumerate(names)}, self.store.meta().get("text_column")

@@ -46,7 +46,7 @@ class Checks:
         from handful.solving.check import draw_sample
 
         run = self.run
-        return [int(item) for item in run.ids[draw_sample(run.answers, len(run.ids), seed=run.id)]]
+        return [int(item) for item in run.ids[draw_sample(run.answers, len(run.ids), seed=0)]]
 
     def trust(self) -> dict[str, Any]:
         """How many labels should be right, or are right by the check, for JSON."""
@@ -59,24 +59,6 @@ class Checks:
             "details": checked.sentences[1:], "more_to_halve": checked.more_to_halve,
             "classes": [{"class": int(number), **one._asdict()} for number, one in checked.by_class.items()],
         }  # fmt: skip
-
-
-MAX_ASKED_ITEMS = 100
-
-
-def rows_worth_asking(state: State) -> np.ndarray:
-    """The rows that are most worth a label by a person, the best first; none before the first run."""
-    from handful.solving.ask import belief, worth_asking
-
-    run, pile, answers = state.run, state.pile, state.row_answers
-    rows = np.flatnonzero(pile.ready & pile.usable & (state.labels == NONE) & (answers.place != NONE))
-    if run is None or not len(rows):
-        return np.zeros(0, int)
-    place = {row: k for k, row in enumerate(rows.tolist())}
-    groups = [[place[row] for row in group.tolist() if row in place] for group in answers.groups.values()]
-    probabilities = belief(run.answers)[answers.place[rows]]  # [n, N + 1]
-    order = worth_asking(pile.features[rows], probabilities, min(MAX_ASKED_ITEMS, len(rows)), groups=groups)
-    return np.asarray(rows[order])
 
 
 Class = tuple[str, int | None]  # name and key
@@ -98,4 +80,7 @@ class State:
     @cached_property
     def worth_asking(self) -> np.ndarray:
         """The rows whose label would help the next run most, in the order to ask."""
-        return rows_worth_asking(self)
+        if self.run is None:
+            return np.zeros(0, int)
+        rows = [self.pile.row[item] for item in self.run.facts["asking"] if item in self.pile.row]
+        return np.array([row for row in rows if self.pile.usable[row] and self.labels[row] == NONE], int)

@@ -126,19 +126,21 @@ def read_texts(
     network = backbone if getattr(backbone, "kind", "") == "texts" else load_for("texts", backbone)
     source = TextSource(text, label, strict)
     pile, unknown = (None if path is None else Path(path) for path in (pile, unknown))
-    shown, rest = _read_sources(Path(examples), pile, unknown, source, results)
-    if all(map(is_blank, rest.texts or ())):
-        raise ValueError(f"no row of {str(pile or examples)!r} that should be labelled has a text")
-    shown = with_class_names(shown) if class_names else shown
+    shown, rest = read_sources(Path(examples), pile, source, unknown, results, class_names)
     shown = embed_items(shown, network, "examples", progress, cache)
     check_twins(shown)
     return shown, embed_items(rest, network, "pile", progress, cache)
 
 
-def _read_sources(
-    examples: Path, pile: Path | None, unknown: Path | None, source: TextSource, results: Sequence[Path]
+def read_sources(
+    examples: Path,
+    pile: Path | None,
+    source: TextSource,
+    unknown: Path | None = None,
+    results: Sequence[Path] = (),
+    class_names: bool = False,
 ) -> tuple[FeatureTable, FeatureTable]:
-    """Examples and pile, without features."""
+    """Examples and pile as `read_texts` gives them, without features."""
     rest: FeatureTable | None
     if of_files(examples):
         shown, rest, column = _read_class_folders(examples, source), None, None
@@ -162,7 +164,9 @@ def _read_sources(
         raise ValueError(
             f"every row of {str(examples)!r} has a label: leave the label blank in rows that handful should label"
         )
-    return shown, rest
+    if all(map(is_blank, rest.texts or ())):
+        raise ValueError(f"no row of {str(pile or examples)!r} that should be labelled has a text")
+    return with_class_names(shown) if class_names else shown, rest
 
 
 def _read_alike(path: Path, source: TextSource, column: str | None, what: str, **files: Any) -> FeatureTable:

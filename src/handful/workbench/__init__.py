@@ -8,10 +8,10 @@ What it shows is a project (`handful.project`), which `handful.project.live` kee
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from handful.project.live import Project, default_folder
+    from handful.project.live import LiveProject, default_folder
     from handful.project.refusal import Refusal
 
-__all__ = ["Project", "Refusal", "default_folder"]
+__all__ = ["LiveProject", "Refusal", "default_folder"]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from handful.project import views
-from handful.project.live import Project, formats_of
+from handful.project.live import LiveProject, formats_of
 from handful.project.refusal import Refusal
 from handful.project.state import FIRST_SAMPLE, State
 from handful.project.views import describe_run
@@ -42,7 +42,7 @@ HEARTBEAT_S = 15.0  # of an event stream
 MIN_GAP_S = 0.1  # between two events: a progress bar need not move more often
 
 
-def make_app(project: Project, *, token: str, port: int) -> Guard:
+def make_app(project: LiveProject, *, token: str, port: int) -> Guard:
     """The ASGI app of a project, behind the guard."""
     app, api, write = new_app("handful workbench"), router(), _writer()
     _add_items(api, project)
@@ -69,7 +69,7 @@ def _writer() -> Write:
     return write
 
 
-def _add_items(api: APIRouter, project: Project) -> None:
+def _add_items(api: APIRouter, project: LiveProject) -> None:
     thumbnails = Thumbnails(project.source)
 
     @api.get("/project", response_model=of.Project)
@@ -137,12 +137,12 @@ def _add_items(api: APIRouter, project: Project) -> None:
         return JSONResponse(await receive_uploads(project, request))
 
 
-def _rows(project: Project, state: State, view: str, search: str, similar: int | None) -> Any:
+def _rows(project: LiveProject, state: State, view: str, search: str, similar: int | None) -> Any:
     moved = views.moved_rows(project, state, view) if view.startswith("moved:") else None
     return views.rows_of(state, view, search, similar, moved)
 
 
-def _add_labels(api: APIRouter, project: Project, write: Write) -> None:
+def _add_labels(api: APIRouter, project: LiveProject, write: Write) -> None:
     @api.get("/classes", response_model=list[of.Class])
     def get_classes() -> Any:
         """The classes, with the number of their examples and of the items decided for them."""
@@ -190,7 +190,7 @@ def _add_labels(api: APIRouter, project: Project, write: Write) -> None:
         return {"text": await write(project.take_back)}
 
 
-def _add_groups(api: APIRouter, project: Project, write: Write) -> None:
+def _add_groups(api: APIRouter, project: LiveProject, write: Write) -> None:
     @api.get("/groups", response_model=list[of.Group])
     def groups() -> Any:
         """Groups of unknown items that look alike, the most central item first."""
@@ -220,7 +220,7 @@ def _add_groups(api: APIRouter, project: Project, write: Write) -> None:
         return JSONResponse(views.groups(project.state))
 
 
-def _add_runs(api: APIRouter, project: Project, write: Write) -> None:
+def _add_runs(api: APIRouter, project: LiveProject, write: Write) -> None:
     @api.post("/run", response_model=of.Job, status_code=202)
     async def run(body: of.RunRequest) -> Any:
         """Label the items without a label; GET /events reports the progress."""
@@ -296,7 +296,7 @@ def _add_runs(api: APIRouter, project: Project, write: Write) -> None:
         )
 
 
-async def _events(project: Project) -> AsyncIterator[str]:
+async def _events(project: LiveProject) -> AsyncIterator[str]:
     """Server-sent events: the project now, and after each change."""
     loop, news = asyncio.get_running_loop(), asyncio.Event()
 
@@ -337,7 +337,7 @@ def _without_progress(body: dict[str, Any]) -> dict[str, Any]:
     return body | {"job": calm}
 
 
-def _add_checks(api: APIRouter, project: Project, write: Write) -> None:
+def _add_checks(api: APIRouter, project: LiveProject, write: Write) -> None:
     @api.get("/check", response_model=of.Check)
     def get_check(count: Annotated[int, Query(ge=1, le=MAX_PAGE_ITEMS)] = FIRST_SAMPLE) -> Any:
         """Items of the run that a person should look at, to find out how many labels are right."""
@@ -355,7 +355,7 @@ def _add_checks(api: APIRouter, project: Project, write: Write) -> None:
         return JSONResponse({"changed": await write(project.use_answers)})
 
 
-def _class(project: Project, number: int) -> Any:
+def _class(project: LiveProject, number: int) -> Any:
     return JSONResponse(next((c for c in project.summary()["classes"] if c["id"] == number), None))
 
 

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from handful.project.live import Project
+from handful.project.live import LiveProject
 from handful.project.pile import TEXTS, UPLOAD_PREFIX
 from handful.project.refusal import Refusal
 from handful.utils.text import is_blank
@@ -31,7 +31,7 @@ class _Part:
     name: str
 
 
-async def receive_uploads(project: Project, request: Request) -> dict[str, Any]:
+async def receive_uploads(project: LiveProject, request: Request) -> dict[str, Any]:
     """Add the files of a request; list those that cannot be used, and refuse the request if none is left."""
     if project.source.is_table and project.source.kind == TEXTS:
         raise Refusal("files cannot be added to a table of texts: add rows to it, or open a folder of texts", 409)
@@ -44,7 +44,7 @@ async def receive_uploads(project: Project, request: Request) -> dict[str, Any]:
         return await run_in_threadpool(_take_in, project, files)
 
 
-def _take_in(project: Project, files: list[UploadFile]) -> dict[str, Any]:
+def _take_in(project: LiveProject, files: list[UploadFile]) -> dict[str, Any]:
     size = sum(file.size or 0 for file in files)
     if any((file.size or 0) > MAX_FILE_BYTES for file in files):
         raise Refusal(f"a file is larger than {MAX_FILE_BYTES // 2**20} MB, the limit: make it smaller", 413)
@@ -65,7 +65,7 @@ def _store(file: UploadFile, path: Path) -> _Part:
     return _Part(path, file.filename or "")
 
 
-def _add(project: Project, parts: list[_Part]) -> dict[str, Any]:
+def _add(project: LiveProject, parts: list[_Part]) -> dict[str, Any]:
     fault_of = _fault_of_text if project.source.kind == TEXTS else _fault_of_picture
     good, refused = list[_Part](), list[dict[str, str]]()
     for part in parts:

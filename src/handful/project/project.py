@@ -1,0 +1,598 @@
+"""A project: a folder with a pile, what a person said of its items, and the answers computed from both.
+
+The folder holds `project.sqlite`, which stores the job, what was said and the runs, and the outputs (labels.csv,
+report.html, ...), which are made again by `label`. The command line and Python use `Project`; the workbench keeps the
+same folder open with `handful.project.live`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import fields, replace
+from errno import ENOSPC
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from handful.core.checks import UNKNOWN_NAME
+from handful.core.parameters import AUTO, is_auto
+from handful.project.database import FILE, SIDECARS, NotWritten, claim, explained
+from handful.project.items import Embedder, Progress, class_label, silent
+from handful.project.job import OPTIONS, Job, check_paths, check_trust, remember_job, stored_job
+from handful.project.labelling import Labelled, label_items
+from handful.project.loading import place_items
+from handful.project.outputs import SORTED_FOLDER, check_output, marks, need_project
+from handful.project.outputs import write_outputs as write_files
+from handful.project.pile import PILE, UPLOADS
+from handful.project.runs import MAX_ASKED_ITEMS, UNKNOWN, Run, by_id, facts_of, run_of
+from handful.project.said import Store
+from handful.project.sitting import Question, Sitting
+from handful.project.steps import PROMOTED
+from handful.project.summary import compare, label_texts
+from handful.project.trust import Agree, refuse
+from handful.solving.check import Checked
+from handful.solving.groups import example_count
+from handful.solving.promotion import check_examples, check_names, lower_share
+from handful.utils.files import class_name, in_brief, printable
+from handful.utils.interrupts import cleanup
+
+MAX_LISTED_ITEMS = 3  # items that an error names
+REPORT = "report.html"
+Groups = dict[int | str, tuple[list[int], int]]  # by number: the items, those that stand for all first; kinds
+
+
+class Project:
+    """A pile, what a person said of its items, and the answers: all in one folder.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder, which `handful label -o` and this class write, and `handful workbench` opens.
+    examples, pile : str or Path, optional
+        For a new project: the folders of examples and of items to label, or tables, as for `handful label`. A project
+        that exists knows them.
+    agree : callable
+        Called before files are used that a project of somebody else names. By default nobody agrees.
+    **options
+        For a new project: options of `label_items` (method, outlier_share, precision, ...), of `features.read` for
+        tables (label, embedding, ...), and the other fields of `handful.project.Job`.
+
+    Examples
+    --------
+    >>> import handful
+    >>> from tempfile import mkdtemp
+    >>> from handful.features import practice
+    >>> folder = Path(mkdtemp())
+    >>> _ = practice("embeddings", folder)
+    >>> project = handful.Project(folder / "out", examples=folder / "table.csv")
+    >>> labelled = project.label()
+    >>> question = project.ask(1)[0]
+    >>> project.say({question.name: "unknown"})
+    >>> project.undo()
+    '1 item labelled'
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        examples: str | os.PathLike[str] | None = None,
+        pile: str | os.PathLike[str] | None = None,
+        *,
+        agree: Agree = refuse,
+        **options: Any,
+    ) -> None:
+        self.folder, self._agree = Path(folder), agree
+        self.files: dict[str, Path] = {}
+        self._new: Job | None = None
+        new = None if examples is None else _job_of(Path(examples), pile, options, self.folder)
+        if not (self.folder / FILE).is_file():
+            if new is None:
+                need_project(self.folder)
+            self._new = new
+            return
+        if new is None and (options or pile is not None):
+            raise ValueError(f"{in_brief(self.folder)} is a project already: leave its options out to go on with it")
+        stored = self.job
+        if new is not None and [new.examples.resolve(), new.pile and new.pile.resolve()] != [
+            stored.examples.resolve(), stored.pile and stored.pile.resolve()
+        ]:  # fmt: skip
+            raise ValueError(
+                f"{in_brief(self.folder)} is a project of {in_brief(stored.pile or stored.examples)}: give another "
+                "folder"
+            )
+
+    @classmethod
+    def of_job(cls, folder: Path, job: Job) -> Project:
+        """A new project, which replaces one that is in the folder when it is labelled.
+
+        Parameters
+        ----------
+        folder : Path
+            The folder.
+        job : Job
+            What to label, and how.
+        """
+        self = cls.__new__(cls)
+        self.folder, self._agree, self.files, self._new = folder, refuse, {}, job
+        return self
+
+    @property
+    def job(self) -> Job:
+        """What is labelled, and how."""
+        if self._new is not None:
+            return self._new
+        with closing(self._open()) as store:
+            return stored_job(store, self.folder)[0]
+
+    def check_trust(self) -> None:
+        """Ask for agreement, where it is needed, before the files of a project of somebody else are used."""
+        with closing(self._open()) as store:
+            job, text = stored_job(store, self.folder)
+        check_trust(job, text, self.folder, self._agree)
+
+    # ---- what a person says
+
+    def say(self, labels: Mapping[str, str | None], *, checking: bool = False) -> None:
+        """Say what items are. It is stored at once, and the next `label` uses it.
+
+        Parameters
+        ----------
+        labels : mapping of str to str or None
+            By the name of an item, as in labels.csv: its class, which may be new; "unknown" if it belongs to none; None
+            for no label or, if it is checked, for a label that is wrong.
+        checking : bool
+            Whether these are answers to `check`: they measure how many labels are right. The next `label` uses them
+            as examples too.
+        """
+        with closing(Sitting(self.folder, "check" if checking else "ask")) as sitting:
+            numbers = {name: item for item, name in sitting.names.items()}
+            if missing := [name for name in labels if name not in numbers]:
+                raise _not_in_pile(missing)
+            clean = {numbers[name]: None if label is None else _clean(label) for name, label in labels.items()}
+            if not checking:
+                sitting.store.say(clean)
+                return
+            with sitting.store.write():
+                for item, label in clean.items():
+                    sitting.store.answer(sitting.run.id, item, label, sitting.names[item])
+
+    def undo(self) -> str:
+        """Take back what was said last, and the runs after it; return what it was. `label` gives the answers again."""
+        with closing(self._open()) as store:
+            return store.undo_last_said().text
+
+    # ---- questions
+
+    def ask(self, count: int = 5) -> list[Question]:
+        """The items that are most worth an answer from a person; give the answers to `say`.
+
+        Parameters
+        ----------
+        count : int
+            How many at most.
+        """
+        with closing(Sitting(self.folder, "ask")) as sitting:
+            return sitting.questions(count)
+
+    def check(self, count: int = 10) -> list[Question]:
+        """A fair sample of items to look at; give the answers to `say(..., checking=True)`, then see `checked`.
+
+        Parameters
+        ----------
+        count : int
+            How many at most.
+        """
+        with closing(Sitting(self.folder, "check")) as sitting:
+            return sitting.questions(count)
+
+    @property
+    def checked(self) -> Checked:
+        """How many labels are right, by the answers to `check`."""
+        with closing(Sitting(self.folder, "check")) as sitting:
+            return sitting.checked
+
+    # ---- answers
+
+    def label(
+        self,
+        *,
+        output: Path | None = None,
+        corrections: Mapping[str, str] | None = None,
+        unknown: Path | None = None,
+        formats: Sequence[str] = (),
+        sort: str | None = None,
+        embedder: Embedder | None = None,
+        progress: Progress = silent,
+    ) -> Labelled:
+        """Label the pile by all that was said, and write the outputs.
+
+        Parameters
+        ----------
+        output : Path, optional
+            Another folder, which becomes a project of its own; this one does not change.
+        corrections : mapping of str to str, optional
+            By the name of an item, its right class.
+        unknown : Path, optional
+            Examples of no class.
+        formats : sequence of str
+            Exports for other tools; by default those of before.
+        sort : {"copy", "link"}, optional
+            How files are sorted into folders; by default as before, if there are sorted files.
+        embedder : callable, optional
+            Embeds pictures in place of this process.
+        progress : callable
+            Called with what is done, how many are done, and of how many.
+
+        Returns
+        -------
+        Labelled
+            The answers. `files` of the project are what was written.
+        """
+        return self._run(
+            _use_checks, corrections or {}, embedder, progress, output=output, unknown=unknown, formats=formats,
+            sort=sort,
+        )  # fmt: skip
+
+    def promote(
+        self,
+        names: Mapping[int | str, str],
+        *,
+        examples: int | None = None,
+        join: bool = False,
+        outlier_share: float | str | None = None,
+        output: Path | None = None,
+        sort: str | None = None,
+        embedder: Embedder | None = None,
+        progress: Progress = silent,
+    ) -> Labelled:
+        """Make classes of groups of unknowns, and label the pile again.
+
+        Parameters
+        ----------
+        names : mapping of int or str to str
+            The new classes by the numbers of the groups, as in {2: "mushroom"}; "2.1" is the first kind in group 2.
+        examples : int, optional
+            How many items of a group become examples. Those that together stand for all come first. By default a third
+            of it, at least 5 and at most 100; if it looks like two kinds two thirds, if like more all.
+        join : bool
+            Whether a name may be that of a class that exists: the group is added to it.
+        outlier_share : float or "auto", optional
+            The share of unknowns. By default, the share of before is lowered by that of the promoted groups; "auto"
+            estimates it again.
+        output, sort, embedder, progress
+            As for `label`.
+
+        Returns
+        -------
+        Labelled
+            The answers; `comparison` says what has changed.
+        """
+        check_examples(examples)
+
+        def say(store: Store, run: Run | None) -> _Saying:
+            return _promotion(store, run, self.folder, names, examples, join, outlier_share)
+
+        return self._run(say, {}, embedder, progress, output=output, sort=sort)
+
+    def report(self) -> Path:
+        """The report of the answers, `report.html`; it is made again if it is not there."""
+        path = self.folder / REPORT
+        if not path.is_file():
+            self.label()
+        return path
+
+    # ---- inside
+
+    def _open(self) -> Store:
+        need_project(self.folder)
+        return Store(self.folder, any_name=True)
+
+    def _run(
+        self,
+        say: Callable[[Store, Run | None], _Saying],
+        corrections: Mapping[str, str],
+        embedder: Embedder | None,
+        progress: Progress,
+        *,
+        output: Path | None = None,
+        unknown: Path | None = None,
+        formats: Sequence[str] = (),
+        sort: str | None = None,
+    ) -> Labelled:
+        """Label the pile. What `say` and the corrections say is stored with the answers, or nothing is."""
+        place = self.folder if output is None else output
+        in_place = self._new is None and place.absolute() == self.folder.absolute()
+        with ExitStack() as stack:
+            stack.enter_context(_without_scratch_names(place))
+            store = stack.enter_context(closing(self._open() if in_place else self._copy(stack)))
+            transaction = stack.enter_context(ExitStack())
+            transaction.enter_context(explained(store.path, writing=True))
+            transaction.enter_context(store.write())
+            job, text = (self._new, "") if self._new is not None else stored_job(store, self.folder)
+            row = store.run()
+            before = None if row is None else Run.unpacked(*row)
+            said = say(store, before)
+            if text:
+                check_trust(job, text, self.folder, self._agree)
+            if sort is None and (not text or (in_place and (place / SORTED_FOLDER).is_dir())):
+                sort = job.sort
+            results = [*job.results, *([] if place in job.results else [place])]
+            job = replace(
+                job, results=results, formats=formats or job.formats, sort=sort, unknown=unknown or job.unknown
+            )
+            check_paths(job, place)
+            check_output(place, True, job.formats, job.sort)
+            remember_job(store, job, text)
+            earlier = {} if before is None else before.facts
+            decision = {**job.decision, **earlier.get("decision", {}), **said.decision}
+            labelled, ids = _solve(store, job, decision, corrections, self.folder, embedder, progress)
+            labelled.is_share_kept = earlier.get("share_kept", False) if said.share_kept is None else said.share_kept
+            run = _stored_run(store, labelled, ids, before, said, decision)
+            number = store.add_run(run.made, run.threshold, run.facts, run.packed())
+            assert number
+            if (column := labelled.pile.source.get("text")) is not None:
+                store.meta(text_column=str(column))
+
+            def keep(scratch: Path) -> None:
+                transaction.close()  # what was said and the answers are on the disk, before the outputs are moved
+                if not in_place:
+                    _put_into(store, scratch, place, stack)
+
+            view = replace(job, decision=decision)
+            self.files = write_files(
+                labelled, place, formats=job.formats, sort=job.sort, job=view, progress=progress, before_move=keep
+            )
+        if self._new is not None:
+            self._new = None
+        return labelled
+
+    def _copy(self, stack: ExitStack) -> Store:
+        """A store in a scratch folder: new, or with all that this project has."""
+        scratch = Path(stack.enter_context(TemporaryDirectory(prefix="handful-", ignore_cleanup_errors=True)))
+        stack.enter_context(cleanup(lambda: rmtree(scratch)))
+        if self._new is None:
+            with closing(self._open()) as own:
+                own.copy_to(scratch / FILE)
+        return Store(scratch, any_name=True)
+
+
+@contextmanager
+def _without_scratch_names(place: Path) -> Iterator[None]:
+    """Let errors name the folder of the results, not a scratch file that a new project is first written to."""
+    try:
+        yield
+    except NotWritten as error:
+        raise OSError(ENOSPC, f"the results were not written: {error.reason}", str(place)) from None
+
+
+class _Saying:
+    """What a command says before the pile is labelled."""
+
+    def __init__(
+        self,
+        decision: Mapping[str, Any] | None = None,
+        share_kept: bool | None = None,
+        groups: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        self.decision = decision or {}  # options of `label_items` that are other ones now
+        self.share_kept = share_kept  # whether the outlier share is that of before, less groups; None: as before
+        self.groups = groups or {}  # the items of groups that became a class, by its name
+
+
+def _use_checks(store: Store, run: Run | None) -> _Saying:
+    if run is not None:
+        store.use_checks(run.id)
+    return _Saying()
+
+
+def _job_of(examples: Path, pile: Any, options: Mapping[str, Any], folder: Path) -> Job:
+    """The job that the arguments of `Project` describe."""
+    from handful.backbones.catalogue import concrete_name
+    from handful.project.items import default_backbone
+
+    parts: dict[str, dict[str, Any]] = {"decision": {}, "table": {}}
+    own: dict[str, Any] = {}
+    names = {field.name for field in fields(Job)}
+    for name, value in options.items():
+        part = next((part for part in parts if name in OPTIONS[part]), None)
+        if part is not None:
+            parts[part][name] = value
+        elif name in names:
+            own[name] = Path(value) if name in ("base", "unknown") and value is not None else value
+        else:
+            raise TypeError(f"there is no option {name!r}: see the options of `handful label`")
+    if not isinstance(own.get("backbone", ""), str):
+        raise TypeError("a project stores the name of its backbone, so that it can go on: give the name of one")
+    job = Job(examples, None if pile is None else Path(pile), **{**own, **parts, "results": [folder]})
+    return replace(job, backbone=concrete_name(job.backbone or default_backbone(job.kind)))
+
+
+def _clean(label: str) -> str:
+    name = class_label(class_name(label.strip()))
+    if not name:
+        raise ValueError("a label is blank: give the name of a class, or unknown")
+    return name
+
+
+def _not_in_pile(missing: Sequence[str]) -> ValueError:
+    some = ", ".join(in_brief(item) for item in missing[:MAX_LISTED_ITEMS])
+    more = f" and {len(missing) - MAX_LISTED_ITEMS} more" if len(missing) > MAX_LISTED_ITEMS else ""
+    are = "is" if len(missing) == 1 else "are"
+    return ValueError(
+        f"{some}{more}, which the corrections name, {are} not in the pile: items are named by the column path of "
+        "labels.csv; give the corrections of this pile"
+    )
+
+
+# ---- the answers
+
+
+def _solve(
+    store: Store,
+    job: Job,
+    decision: Mapping[str, Any],
+    corrections: Mapping[str, str],
+    folder: Path,
+    embedder: Embedder | None,
+    progress: Progress,
+) -> tuple[Labelled, np.ndarray]:
+    """The labelled pile and the number of each of its items."""
+    uploads = folder / UPLOADS if job.kind == "pictures" and (folder / UPLOADS).is_dir() else None
+    examples, pile = job.read(progress, embedder, uploads if uploads and any(uploads.iterdir()) else None)
+    example_ids, ids = place_items(store, job, examples, pile)
+    said_now: set[int] = set()
+    if corrections:
+        rows: dict[str, list[int]] = {}
+        for row, name in enumerate(pile.names):
+            rows.setdefault(printable(name), []).append(row)
+        if missing := [item for item in corrections if item not in rows]:
+            raise _not_in_pile(missing)
+        new_labels = {int(ids[row]): label for item, label in corrections.items() for row in rows[item]}
+        said_now |= new_labels.keys()
+        store.say(new_labels)
+    labels = dict(store.labels())
+    names = {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in store.classes().items()}
+    found = dict(zip(ids.tolist(), marks(pile), strict=True))
+    _check_examples(store, {item: labels[item] for item in labels.keys() - said_now}, names, found)
+    is_example = np.array([item in labels for item in example_ids.tolist()], bool)
+    examples = examples.take(is_example) if not is_example.all() else examples
+    new = [names[labels[item]] for item in example_ids[is_example].tolist()]
+    examples = examples.replace(labels=new) if new != examples.label_names else examples
+    pile_labels = {row: names[labels[item]] for row, item in enumerate(ids.tolist()) if item in labels}
+    store.describe_items({item: (printable(name), mark) for item, (name, mark) in found.items()})
+    return label_items(examples, pile, pile_labels=pile_labels, **decision), ids
+
+
+def _check_examples(
+    store: Store, labels: Mapping[int, int], names: Mapping[int, str], found: Mapping[int, tuple[str, str]]
+) -> None:
+    """Raise ValueError if an item that a person made an example has changed or is gone."""
+    for item, (origin, title, _, mark, came_as) in store.item_facts().items():
+        if item not in labels or origin != PILE or came_as is not None:
+            continue
+        if item not in found or (mark is not None and mark != found[item][1]):
+            now = "has changed" if item in found else "is gone"
+            raise ValueError(
+                f"{in_brief(title)}, an example of {in_brief(names[labels[item]])}, {now} since "
+                "the pile was labelled: put it back, or label the pile again with `handful label`"
+            )
+
+
+def _stored_run(
+    store: Store,
+    labelled: Labelled,
+    ids: np.ndarray,
+    before: Run | None,
+    said: _Saying,
+    decision: Mapping[str, Any],
+) -> Run:
+    """The answers as they are stored, and what has changed by a promotion."""
+    classes = {number: name for number, (name, _) in store.classes().items()}
+    if said.groups and before is not None:
+        row_of = {item: row for row, item in enumerate(ids.tolist())}
+        old = before.labels(classes)
+        rows = {name: [row_of[i] for i in items if i in row_of] for name, items in said.groups.items()}
+        texts = [old.get(item, UNKNOWN_NAME) for item in ids.tolist()]
+        labelled.comparison = compare(texts, label_texts(labelled), rows)
+    facts = facts_of([by_id(group, ids) for group in labelled.groups]) | {
+        "asking": ids[labelled.ask(MAX_ASKED_ITEMS)].tolist(), "decision": dict(decision),
+        "share_kept": labelled.is_share_kept, "detail": float(decision.get("group_detail", 0.0)),
+        "notice": " ".join([] if labelled.comparison is None else labelled.comparison.warnings),
+    }  # fmt: skip
+    return run_of(labelled, ids, dict(store.labels()), classes, before, facts)
+
+
+def _put_into(store: Store, scratch: Path, folder: Path, stack: ExitStack) -> None:
+    """Put the file of a new project among the outputs, in place of that of a project that is replaced."""
+    store.copy_to(scratch / FILE)
+    own = claim(folder)  # no other process has the old one open
+    stack.callback(own.close)
+    for end in SIDECARS:
+        with suppress(FileNotFoundError):
+            (folder / f"{FILE}{end}").unlink()
+
+
+# ---- groups that become classes
+
+
+def _promotion(
+    store: Store,
+    run: Run | None,
+    folder: Path,
+    names: Mapping[int | str, str],
+    examples: int | None,
+    join: bool,
+    outlier_share: float | str | None,
+) -> _Saying:
+    """Say that groups are classes; what follows for the share of unknowns."""
+    if run is None or not run.facts["groups"]:
+        raise ValueError(f"the unknowns of {in_brief(folder)} form no groups: there is no group to make a class of")
+    job, _ = stored_job(store, folder)
+    labelled, facts = dict(store.labels()), store.item_facts()
+    groups = _named_groups(run, names, [name for name, _ in store.classes().values()], join)
+    for key in names:  # a person may have labelled some of them since the run
+        groups[key] = [item for item in groups[key][0] if labelled.get(item, UNKNOWN) == UNKNOWN], groups[key][1]
+        if not groups[key][0]:
+            raise ValueError(f"all items of group {key} have a label already: label the pile again to see new groups")
+    labels: dict[int, str | None] = {}
+    for key, name in names.items():
+        items, kinds = groups[key]
+        count = example_count(len(items), kinds) if examples is None else examples
+        labels |= dict.fromkeys(items[:count], name)
+    in_groups = {item for key in names for item in groups[key][0]}
+    no_class = [item for item in in_groups if labelled.get(item) == UNKNOWN]
+    how = "added to" if join else "made"
+    words = ", ".join(f"{key} {how} class {name}" for key, name in names.items())
+    store.say({**dict.fromkeys(no_class), **labels}, f"{PROMOTED}{words}")
+    promoted = [  # items of the pile that were examples at the run
+        (item, code)
+        for item, code in zip(run.given_ids.tolist(), run.given.tolist(), strict=True)
+        if item in facts and facts[item].came_as is None
+    ]
+    unknown = int(run.answers.likely_unknown.sum()) + sum(code == UNKNOWN for _, code in promoted)
+    promoted_share = sum(len(groups[key][0]) for key in names) / max(unknown, 1)
+    remaining_share = 1 - len(labels) / (len(run.ids) + len(promoted))
+    if remaining_share <= 0:
+        raise ValueError("every item of the pile would be an example: nothing is left to label")
+    before = {**job.decision, **run.facts["decision"]}
+    decision: dict[str, Any] = {}
+    for option in ("outlier_share", "unknown_rate"):
+        if isinstance(before.get(option), int | float):  # else it is "auto", or not asked for
+            decision[option] = lower_share(before[option], promoted_share, remaining_share)
+    share_kept = None
+    if outlier_share is not None:
+        decision["outlier_share"], share_kept = outlier_share, False
+    elif run.facts["share_low"] is not None and is_auto(before.get("outlier_share", AUTO)):
+        share = lower_share(run.facts["share"], promoted_share, remaining_share)
+        decision["outlier_share"], share_kept = share, True
+    by_class: dict[str, list[int]] = {}
+    for key, name in names.items():
+        by_class.setdefault(name, []).extend(groups[key][0])
+    return _Saying(decision, share_kept, by_class)
+
+
+def _named_groups(run: Run, names: Mapping[int | str, str], classes: list[str], join: bool) -> Groups:
+    """The groups, or kinds in groups, that are named; ValueError if a name or a number is wrong."""
+    groups: Groups = {}
+    facts = run.facts
+    for number, (items, first, parts) in enumerate(
+        zip(facts["groups"], facts["exemplars"], facts["parts"], strict=True), 1
+    ):
+        order = [*first, *sorted(set(items) - set(first))]
+        groups[number] = order, max(1, len(parts))
+        groups |= {f"{number}.{k}": (list(part), 1) for k, part in enumerate(parts, 1)}
+    for key in names:
+        whole = int(str(key).partition(".")[0])
+        if key not in groups and whole in groups:
+            kinds = len(facts["parts"][whole - 1])
+            range_of_kinds = f"its kinds are {whole}.1 to {whole}.{kinds}" if kinds else "it looks like one kind"
+            raise ValueError(f"there is no {key} in group {whole}: {range_of_kinds}")
+        if isinstance(key, str) and whole in names:
+            raise ValueError(f"group {whole} is named, and {key} in it too: name the group or its kinds")
+    check_names(names, groups, classes or [""], join)
+    return groups
