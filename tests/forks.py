@@ -150,6 +150,8 @@ def _work(request, descriptors):
 
 SCRIPT = """#!{python} -SI
 import json, os, socket, sys
+if os.environ.get("PYTHONPATH") != {modules!r}:  # only a new process imports from there
+    os.execv(sys.executable, [sys.executable, "-m", "handful", *sys.argv[1:]])
 connection = socket.socket(socket.AF_UNIX)
 connection.connect({path!r})
 request = {{"arguments": sys.argv, "code": {code!r}, "cwd": os.getcwd(), "env": dict(os.environ)}}
@@ -160,7 +162,8 @@ sys.exit(int(connection.recv(100) or 1))
 
 def write_command(file):
     """Write a script that is used as `handful` is. The process behind it ends if the script does."""
-    file.write_text(SCRIPT.format(python=sys.executable, path=_listener(), code=COMMAND))
+    modules = os.environ.get("PYTHONPATH")
+    file.write_text(SCRIPT.format(python=sys.executable, path=_listener(), code=COMMAND, modules=modules))
     file.chmod(0o755)
 
 
