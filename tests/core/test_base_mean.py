@@ -18,7 +18,6 @@ from handful.features import FeatureTable, read, write
 from handful.features.parts import part_name, write_mean
 from handful.label import label_items
 from handful.label.base_files import base_parameters
-from handful.label.record import read_record
 
 ON_BASE = "simpleshot"  # centres on the base mean
 
@@ -291,15 +290,6 @@ def test_a_base_that_is_named_is_remembered_by_promote(tmp_path, coarse, handful
     base_for(3).save("narrow.base.safetensors")
     assert_refused(handful(*command, "out3", "--base", "narrow.base.safetensors"), "is for 3 features")
     assert_refused(handful(*command, "out3", "--base", "nowhere"), "there is no base file 'nowhere'")
-
-
-def test_records_of_before_have_no_base(tmp_path, handful):
-    tables(tmp_path)
-    assert handful("label", "examples-plain.parquet", "pile-plain.parquet", "-o", "out").returncode == 0
-    record = json.loads(Path("out/results.json").read_text())
-    assert record["job"].pop("base") is None
-    Path("out/results.json").write_text(json.dumps(record))
-    assert read_record(Path("out")).job.base is None
 
 
 def test_what_a_method_is_told_needs_no_more_than_is_known(tmp_path):
