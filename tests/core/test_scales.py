@@ -1,6 +1,5 @@
 """Features of any size: times 1e150 or 1e-150, every method says the same of them, or one sentence says why not."""
 
-import json
 import sys
 
 import numpy as np
@@ -153,19 +152,6 @@ def test_a_saved_model_scales_new_items_as_its_own(name, scale, tmp_path):
     assert again.predict(new * scale).tolist() == usual.predict(new).tolist()
     tolerance = 0.01  # OSTIM's steps are of one length, whatever the scale
     np.testing.assert_allclose(again.predict_proba(new * scale), usual.predict_proba(new), atol=tolerance)
-
-
-def format_of(path):
-    data = path.read_bytes()
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    return json.loads(header["__metadata__"]["handful"])["format"]
-
-
-def test_only_a_model_that_scales_needs_a_newer_handful(tmp_path):
-    for scale, wanted in ((1.0, 1), (1e-20, 2)):
-        s, y, q = task(scale)
-        model = handful.make_estimator("knn").fit(np.concatenate([s, q]), [*y, *[None] * len(q)])
-        assert format_of(model.save(tmp_path / "model.safetensors")) == wanted
 
 
 def test_a_model_that_grows_keeps_its_scale():

@@ -316,23 +316,6 @@ def test_the_decision_reaches_the_estimator_and_its_file(base, pile, method, tmp
     np.testing.assert_array_equal(again.transduction_[len(support) :], twice.labels)
 
 
-def test_a_pile_in_pieces_gets_the_same_decision(base, tmp_path):
-    items = classes(7, 300, seed=7)
-    support, labels, query = tasks_of(items, (3,) * 4, 1, 1100, 400)
-    query = query[0]
-    np.save(tmp_path / "pile.npy", query)
-    whole = handful.solve(support[0], labels[0], query, method="conformal", base=base)
-    pieces = handful.solve(
-        support[0], labels[0], tmp_path / "pile.npy", method="conformal", base=base,
-        streaming=handful.streaming.Streaming(block_rows=333, out=tmp_path / "out"),
-    )  # fmt: skip
-    assert pieces.threshold == whole.threshold
-    assert 0 < (whole.labels == -1).sum() < len(query)
-    np.testing.assert_array_equal(pieces.labels, whole.labels)
-    with pytest.raises(ValueError, match="conformal cannot use examples of no class for a pile that is read in pieces"):
-        handful.solve(support[0], labels[0], tmp_path / "pile.npy", unknown=query[:2], method="conformal", base=base)
-
-
 def test_label_says_how_it_was_decided_and_predict_keeps_the_threshold(base, pile, tmp_path, handful, monkeypatch):
     monkeypatch.chdir(tmp_path)
     support, labels, query = pile

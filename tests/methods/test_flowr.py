@@ -1,7 +1,5 @@
 """FLOWR: its distributions, the prior of a new class, arrivals, and where its head starts."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from bases import base_for
@@ -12,8 +10,6 @@ from scipy.stats import multivariate_normal, norm
 import handful
 from handful.core.arrays import unit
 from handful.core.base import Base
-from handful.core.task import Task
-from handful.engines.growing import Growth
 from handful.methods import flowr
 from handful.methods.registry import find_method
 
@@ -193,42 +189,6 @@ def test_a_tiny_example_by_hand_in_two_orders():
     assert found == pytest.approx(new / (new + first), rel=1e-6)
 
 
-def grown(task, base, sizes, **parameters):
-    """The pile in several parts, by `grow`; the rest of it follows from the state."""
-    support, labels, query = task
-    arrays = head_64(base)
-    solution = flowr.flowr(support, labels, query[:, : sizes[0]], base=arrays, **parameters)
-    for before, now in pairwise(sizes):
-        whole = Task(support[0], labels[0], query[0, :now])
-        growth = Growth(whole, solution.state, support.shape[1], before, "float64")
-        solution = flowr.grow(growth, base=arrays, **parameters)
-    return solution
-
-
-@loop("arrivals", [True, False])
-@loop("sizes", [[59, 60], [1, 20, 45, 60], list(range(1, 61))])
-def test_a_pile_that_grows_ends_as_one_that_came_at_once(sizes, arrivals):
-    base, task = base_for(4), random_task(np.random.default_rng(1), 1, [3, 2], 60, 4)
-    whole = flowr.flowr(*task, base=head_64(base), arrivals=arrivals)
-    parts = grown(task, base, sizes, arrivals=arrivals)
-    np.testing.assert_allclose(parts.probabilities, whole.probabilities, atol=1e-12)
-    np.testing.assert_allclose(parts.outlier_scores, whole.outlier_scores, atol=1e-12)
-    assert parts.outlier_share == np.mean(whole.outlier_scores > 0.5)
-    assert parts.state.keys() == whole.state.keys()
-    for name, value in whole.state.items():
-        np.testing.assert_allclose(parts.state[name], value, atol=1e-12)
-
-
-def test_new_examples_let_all_items_arrive_again():
-    base, (support, labels, query) = base_for(4), random_task(np.random.default_rng(1), 1, [3, 2], 40, 4)
-    arrays = head_64(base)
-    before = flowr.flowr(support[:, :4], labels[:, :4], query[:, :30], base=arrays, arrivals=True)
-    growth = Growth(Task(support[0], labels[0], query[0]), before.state, 4, 30, "float64")
-    again = flowr.grow(growth, base=arrays, arrivals=True)
-    whole = flowr.flowr(support, labels, query, base=arrays, arrivals=True)
-    np.testing.assert_allclose(again.outlier_scores, whole.outlier_scores, atol=1e-12)
-
-
 def test_an_estimator_grows_and_a_saved_one_scores_by_the_opened_classes(tmp_path):
     support, labels, query = (x[0] for x in random_task(np.random.default_rng(3), 1, [4, 5], 60, 6))
     given = {"base": base_for(6), "arrivals": True}
@@ -333,13 +293,6 @@ def test_torch_gives_what_numpy_gives_with_arrivals(task):
     b = handful.solve(torch.tensor(support), labels, torch.tensor(query), **given)
     np.testing.assert_allclose(b.outlier_scores.numpy(), a.outlier_scores, atol=1e-9)
     np.testing.assert_array_equal(b.state["joined"].numpy(), a.state["joined"])
-
-
-def test_a_pile_in_pieces_cannot_arrive(tmp_path):
-    support, labels, query = (x[0] for x in random_task(np.random.default_rng(3), 1, [4, 5], 1500, 6))
-    np.save(tmp_path / "pile.npy", query)
-    with pytest.raises(ValueError, match="load the pile into memory, or leave arrivals out"):
-        handful.solve(support, labels, tmp_path / "pile.npy", method="flowr", base=base_for(6), arrivals=True)
 
 
 def test_the_start_of_few_classes_of_unequal_size_in_many_features():

@@ -72,7 +72,7 @@ def solve(
         The class of each example: integers or strings.
     query : array [Q, D] or [B, Q, D], path or Pile
         Features of the pile. A pile that does not fit into memory is read block by block: give a memory-mapped array,
-        the path of .npy or .parquet files or of a folder of them, or a `handful.streaming.Pile`.
+        the path of .npy or .parquet files or of a folder of them, or a `handful.Pile`.
     unknown : array [U, D] or [B, U, D], optional
         Features of examples that belong to none of the classes. A handful of them help more than knowing the share.
     method : str
@@ -93,7 +93,7 @@ def solve(
     threads : int, optional
         How many threads to use at most; by default one for each core.
     streaming : Streaming, optional
-        How a large pile is read: see `handful.streaming.Streaming`.
+        How a large pile is read: see `handful.Streaming`.
     **parameters
         Parameters of the method: `help(handful.EOL)` explains those of EOL. Methods that learn from base classes take
         `base`, a `handful.methods.Base` or the path of its file, and centre on its mean.
