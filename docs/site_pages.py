@@ -6,23 +6,26 @@ repository and then written for the site. What the site does not have, such as a
 
 from __future__ import annotations
 
+import html as entities
 import os
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
+from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 sys.path.insert(0, str(DOCS))
 import site_examples  # noqa: E402
-import site_math  # noqa: E402
 import site_methods  # noqa: E402
 import site_reference  # noqa: E402
 
 FENCE = re.compile(r"^ *```.*?^ *```", re.M | re.S)
+INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.S)
+ALIGNED = r"\begin{aligned}", r"\end{aligned}"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 HOMES = {  # where files outside docs/ are in the site
     ROOT / "README.md": "index.md",
@@ -37,7 +40,7 @@ MEASURED = ROOT / "benchmarks" / "results"
 def on_config(config: Any) -> Any:
     """Let fences of the kind `math` become MathML, and put what is made from the code into the navigation."""
     fences = config.mdx_configs.setdefault("pymdownx.superfences", {}).setdefault("custom_fences", [])
-    fences.append({"name": "math", "class": "math", "format": site_math.block})
+    fences.append({"name": "math", "class": "math", "format": math_block})
     sections = {next(iter(entry)): next(iter(entry.values())) for entry in config.nav}
     commands = next(one for one in sections["Reference"] if isinstance(one, dict) and "Commands" in one)
     commands["Commands"] = [path for path in site_reference.pages() if path.startswith(site_reference.COMMANDS)]
@@ -74,7 +77,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def on_page_content(html: str, **_: Any) -> str:
     """Show inline equations, and let wide tables scroll by themselves."""
-    html = site_math.inline(html)
+    html = INLINE.sub(lambda match: mathml(entities.unescape(match[1]), "inline"), html)
     return re.sub(r"<table>.*?</table>", lambda table: f'<div class="wide">{table[0]}</div>', html, flags=re.S)
 
 
@@ -114,3 +117,19 @@ def place_of(path: Path) -> str | None:
     if not path.is_relative_to(DOCS):
         return None
     return str(path.relative_to(DOCS) / ("README.md" if path.is_dir() else ""))
+
+
+def math_block(source: str, *_: object, **__: object) -> str:
+    """A fence of the kind `math`; the arguments are those of pymdownx.superfences."""
+    return f'<div class="math">{mathml(source, "block")}</div>'
+
+
+def mathml(source: str, display: str) -> str:
+    """An equation, or several lines with `&` and `\\\\`, as MathML."""
+    source = source.strip().replace(r"\arg\max", r"\mathrm{arg\,max}")
+    if "&" in source and r"\begin" not in source:
+        source = f"{ALIGNED[0]}{source}{ALIGNED[1]}"
+    found = convert(source, display=display)
+    if unknown := re.findall(r"<m[a-z]+>(\\\w+)", found):
+        raise ValueError(f"the equation {source!r} has what MathML cannot show: {', '.join(unknown)}")
+    return found

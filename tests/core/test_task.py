@@ -306,33 +306,11 @@ print(handful.solve_task(task, method="eol").probabilities.shape)
 
 
 @loop("method", METHODS)
-def test_a_single_query_gets_its_class(method):
-    for i in range(6):
-        result = answer(query=QUERY[i : i + 1], method=method, preparation="l2", outlier_share=0.1)
-        assert result.labels.tolist() == [TRUTH[i]]
-
-
-@loop("method", METHODS)
-def test_one_shot_is_enough(method):
-    np.testing.assert_array_equal(answer(SUPPORT[::2], LABELS[::2], method=method).labels, TRUTH)
-
-
-@loop("method", METHODS)
 def test_unequal_shots_flow(method):
     support = np.concatenate([SUPPORT, items([0, 0, 0], seed=7)])
     task = Task(support, [*LABELS, 0, 0, 0], QUERY)
     assert task.shots.tolist() == [[5, 2, 2]]
     np.testing.assert_array_equal(solve_task(task, method=method, outlier_share=SHARE).labels, TRUTH)
-
-
-@loop("method", METHODS)
-def test_sixty_ways_flow(method):
-    rng = np.random.default_rng(5)
-    kinds = np.arange(60)
-    support, query = (np.eye(64)[kinds] + rng.normal(scale=0.03, size=(60, 64)) for _ in range(2))
-    result = answer(support, kinds, query, method=method, outlier_share=0.01)
-    np.testing.assert_array_equal(result.closest, kinds)
-    assert result.probabilities.shape == (60, 60)
 
 
 # --- shapes ---
@@ -361,14 +339,6 @@ def test_labels_of_the_wrong_shape_are_refused_with_the_right_one():
 
 
 # --- labels ---
-
-
-@loop("method", METHODS)
-def test_the_order_of_support_items_does_not_matter(method):
-    order = np.array([5, 0, 3, 1, 4, 2])
-    shuffled = answer(SUPPORT[order], NAMES[LABELS][order], method=method)
-    assert shuffled.classes.tolist() == ["ant", "bee", "cow"]
-    assert_same(shuffled, answer(labels=NAMES[LABELS], method=method))
 
 
 @loop(

@@ -55,46 +55,6 @@ def test_at_any_ways_and_shots_it_lands_near(share, ways, shots, seed):
     assert landing(share, ways, shots, seed) == pytest.approx(share, abs=0.08)
 
 
-@loop("backend", ["array", "fast"])
-def test_a_task_does_not_depend_on_its_neighbours(episodes, backend):
-    if backend == "fast":
-        pytest.importorskip("numba")
-    task = episodes.task
-    together = handful.solve_task(task, method="eol", backend=backend)
-    for i in (0, 7, 19):
-        alone = handful.solve_task(task[i : i + 1], method="eol", backend=backend)
-        np.testing.assert_allclose(alone.outlier_scores[0], together.outlier_scores[i], **CLOSE)
-        np.testing.assert_allclose(alone.probabilities[0], together.probabilities[i], **CLOSE)
-
-
-def test_permuting_queries_permutes_results(episodes):
-    task = episodes.task
-    order = np.random.default_rng(0).permutation(task.query.shape[1])
-    plain = handful.solve_task(task, method="eol", dtype="float64")
-    moved = handful.solve_task(
-        handful.Task(task.support, names(task), task.query[:, order]), method="eol", dtype="float64"
-    )
-    np.testing.assert_allclose(moved.outlier_scores, plain.outlier_scores[:, order], **CLOSE)
-    np.testing.assert_allclose(moved.probabilities, plain.probabilities[:, order], **CLOSE)
-
-
-def test_permuting_support_items_changes_nothing(episodes):
-    task = episodes.task
-    order = np.random.default_rng(1).permutation(task.support.shape[1])
-    plain = handful.solve_task(task, method="eol", dtype="float64")
-    moved = handful.solve(task.support[:, order], names(task)[:, order], task.query, method="eol", dtype="float64")
-    np.testing.assert_allclose(moved.probabilities, plain.probabilities, **CLOSE)
-
-
-def test_permuting_class_names_permutes_columns(episodes):
-    task = episodes.task
-    renamed = np.array([3, 0, 4, 1, 2])  # the class in column j gets this name, and so this column
-    plain = handful.solve(task.support, task.labels, task.query, method="eol", dtype="float64")
-    moved = handful.solve(task.support, renamed[task.labels], task.query, method="eol", dtype="float64")
-    np.testing.assert_allclose(moved.probabilities[..., renamed], plain.probabilities, **CLOSE)
-    np.testing.assert_allclose(moved.outlier_scores, plain.outlier_scores, **CLOSE)
-
-
 def test_a_constant_added_to_all_features_changes_nothing_under_task_centring():
     """On features that all vary: of a constant one Adam sees only rounding, and takes its sign for a direction."""
     rng = np.random.default_rng(2)

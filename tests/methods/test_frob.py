@@ -216,15 +216,6 @@ def test_a_batch_is_its_tasks_alone_with_examples_of_no_class_too(task):
         np.testing.assert_allclose(alone.outlier_scores, together.outlier_scores[i], atol=1e-9)
 
 
-@loop("shots", [[1, 1, 1], [1, 7, 2], [3], [1]])
-def test_tasks_of_every_shape_are_solved(shots):
-    task = random_task(np.random.default_rng(4), 2, shots, 6, D)
-    result = solve(task)
-    assert result.probabilities.shape == (2, 6, len(shots))
-    assert np.isfinite(result.probabilities).all()
-    assert ((result.outlier_scores > 0) & (result.outlier_scores < 1)).all()
-
-
 @loop(
     ("wrong", "message"), [({"steps": -1}, "steps"), ({"lambda_boundary": -0.1}, "lambda_boundary"),
                            ({"lambda_exposure": -1.0}, "lambda_exposure")],

@@ -213,18 +213,6 @@ def test_a_new_item_takes_the_votes_of_its_nearest_of_the_pile_in_transclip():
 # ---------------------------------------------------------------------------------------------------------------- both
 
 
-@loop("shots", [[1], [1, 1], [1, 3, 2], [4, 4]])
-@loop("n_query", [1, 2, 12])
-@loop("name", ["gda_clip", "transclip"])
-def test_a_batch_equals_its_tasks_alone(name, n_query, shots):
-    batch = random_task(np.random.default_rng(9), 3, shots, n_query, 6)
-    together = run(name, *batch)
-    for i in range(3):
-        alone = run(name, *(x[i : i + 1] for x in batch))
-        np.testing.assert_allclose(alone.probabilities[0], together.probabilities[i], atol=1e-10)
-        np.testing.assert_allclose(alone.outlier_scores[0], together.outlier_scores[i], atol=1e-10)
-
-
 def test_transclip_solves_a_sample_of_a_large_pile_and_scores_the_rest(monkeypatch):
     """The graph is quadratic in the pile; each item outside the sample is scored as a new item."""
     from dataclasses import replace

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from bases import base_for, needed
+from bases import base_for
 from loops import loop
 from random_tasks import random_task
 from safetensors.numpy import load_file, save_file
@@ -452,17 +452,3 @@ def test_two_bases_in_one_table_and_the_mean_that_features_bring(tmp_path):
     found = [r[column, "SimpleShot"]["auroc"] for r in by_mean]
     np.testing.assert_array_equal(found[0], found[1])
     assert not np.array_equal(found[0], found[2])
-
-
-@pytest.mark.torch
-@loop("name", NEED_BASE)
-def test_torch_gives_what_numpy_gives(name, task):
-    import torch
-
-    support, labels, query = task
-    given = needed(name, 10) | {"dtype": "float64"}
-    a = handful.solve(*task, method=name, **given)
-    b = handful.solve(torch.tensor(support), labels, torch.tensor(query), method=name, **given)
-    np.testing.assert_allclose(b.probabilities.numpy(), a.probabilities, atol=1e-9)
-    np.testing.assert_allclose(b.outlier_scores.numpy(), a.outlier_scores, atol=1e-9)
-    assert get_solver(name).info.needs == "base"

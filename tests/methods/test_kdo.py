@@ -138,17 +138,6 @@ def test_not_told_the_share_it_ranks_unknowns_well_above_eol_that_takes_one_half
 
 
 @loop("name", ["kdo", "eol_kdo"])
-def test_a_pile_of_one_query_still_finds_its_class(name):
-    features, labels = digits()
-    support = np.concatenate([features[labels == k][:5] for k in range(4)])
-    for k in range(4):
-        found = handful.solve(
-            support, np.repeat(range(4), 5), features[labels == k][7:8], method=name, outlier_share=0.3
-        )
-        assert found.closest.tolist() == [k]
-
-
-@loop("name", ["kdo", "eol_kdo"])
 def test_new_items_are_scored_much_as_those_of_the_pile(episodes, name):
     X = np.concatenate([episodes.task.support[0], episodes.task.query[0]])
     y = np.concatenate([episodes.task.labels[0], np.full(150, -1)])

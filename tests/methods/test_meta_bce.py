@@ -152,6 +152,7 @@ def test_the_start_on_classes_without_spread_is_finite_and_right(name):
     assert scores[0, :32].max() < 0.5 < scores[0, 32:].min()
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 @loop("name", ["meta_bce", "ood_maml"])
 def test_learning_finds_the_features_that_matter(name):
