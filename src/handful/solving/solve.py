@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -181,6 +182,11 @@ def _task(support: Any, labels: Any, query: Any, unknown: Any, parameters: Mappi
         if labels is not None or query is not None or unknown is not None:
             raise TypeError("support is a Task, which holds labels and queries already: call handful.solve(task)")
         return support
+    if isinstance(query, str | PathLike):
+        raise TypeError(
+            f"query is the path {str(query)!r}: give an array, as np.load(path, mmap_mode='r') reads it, or label a "
+            "folder of Parquet parts by `handful label`"
+        )
     if is_large_pile(query) and _can_be_sampled(query, parameters):
         return Task.with_large_pile(support, labels, query, unknown)
     query = np.asarray(query) if isinstance(query, np.memmap) else query  # of a small pile all is read
