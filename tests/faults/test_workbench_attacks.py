@@ -162,15 +162,26 @@ def test_the_right_key_in_the_address_gives_a_cookie_that_opens(client):
     client.cookies.clear()
 
 
-@pytest.mark.parametrize(
-    "host",
-    ["evil.example", "evil.example:8321", "127.0.0.1", "127.0.0.1:80", "localhost:1", "127.0.0.1.evil.example:8321",
-     "127.0.0.1:8321@evil.example", "0.0.0.0:8321", "", "[::]:8321", "2130706433:8321"],
-)  # fmt: skip
-def test_another_name_for_this_machine_is_refused(refused, host):
-    for method, path in (("GET", "/project"), ("POST", "/undo")):
-        refused(method, path, 421, headers={"host": host})
-    refused("GET", f"http://127.0.0.1:{PORT}/?token={TOKEN}", 421, headers={"host": host, "authorization": ""})
+ANOTHER_NAME_FOR_THIS_CASES = [
+    "evil.example",
+    "evil.example:8321",
+    "127.0.0.1",
+    "127.0.0.1:80",
+    "localhost:1",
+    "127.0.0.1.evil.example:8321",
+    "127.0.0.1:8321@evil.example",
+    "0.0.0.0:8321",
+    "",
+    "[::]:8321",
+    "2130706433:8321",
+]
+
+
+def test_another_name_for_this_machine_is_refused(refused):
+    for host in ANOTHER_NAME_FOR_THIS_CASES:
+        for method, path in (("GET", "/project"), ("POST", "/undo")):
+            refused(method, path, 421, headers={"host": host})
+        refused("GET", f"http://127.0.0.1:{PORT}/?token={TOKEN}", 421, headers={"host": host, "authorization": ""})
 
 
 def test_its_own_names_are_taken(client):
@@ -178,26 +189,37 @@ def test_its_own_names_are_taken(client):
         assert client.get("/health", headers={"host": host}).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [{"origin": "https://evil.example"}, {"origin": "null"}, {"origin": f"https://127.0.0.1:{PORT}"},
-     {"origin": "http://127.0.0.1:9999"}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}],
-    ids=str,
-)  # fmt: skip
-def test_another_page_cannot_change_anything(refused, headers):
-    for method, path in ROUTES:
-        if method != "GET":
-            refused(method, path, 403, headers=headers, json={"name": "x"})
-    refused("POST", "/upload", 403, headers=headers, files=[("f", ("a.png", b"x"))])
+ANOTHER_PAGE_CANNOT_CHANGE_CASES = [
+    {"origin": "https://evil.example"},
+    {"origin": "null"},
+    {"origin": f"https://127.0.0.1:{PORT}"},
+    {"origin": "http://127.0.0.1:9999"},
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},
+]
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonx", ""],
-)
-def test_what_a_form_could_send_is_not_read(refused, kind):
-    refused("POST", "/classes", 415, content=b'{"name": "x"}', headers={"content-type": kind})
-    refused("POST", "/labels", 415, content=b'{"items": [1], "class": 0}', headers={"content-type": kind})
+def test_another_page_cannot_change_anything(refused):
+    for headers in ANOTHER_PAGE_CANNOT_CHANGE_CASES:
+        for method, path in ROUTES:
+            if method != "GET":
+                refused(method, path, 403, headers=headers, json={"name": "x"})
+        refused("POST", "/upload", 403, headers=headers, files=[("f", ("a.png", b"x"))])
+
+
+WHAT_A_FORM_COULD_CASES = [
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    "application/jsonx",
+    "",
+]
+
+
+def test_what_a_form_could_send_is_not_read(refused):
+    for kind in WHAT_A_FORM_COULD_CASES:
+        refused("POST", "/classes", 415, content=b'{"name": "x"}', headers={"content-type": kind})
+        refused("POST", "/labels", 415, content=b'{"items": [1], "class": 0}', headers={"content-type": kind})
 
 
 def test_an_upload_must_be_multipart(refused):
@@ -225,37 +247,37 @@ def test_answers_tie_the_hands_of_the_browser(client):
 # ---- what is asked for
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_no_path_is_taken_from_a_request(refused, client, path):
-    for route in ("/pictures/", "/items/", f"http://127.0.0.1:{PORT}/static/"):
-        refused("GET", route + path)
-    refused("GET", "/pictures/1", params={"size": path})
-    for name in ("view", "ids", "similar", "offset", "limit"):
-        refused("GET", "/items", params={name: path})
-    for method in ("PATCH", "DELETE"):
-        refused(method, f"/classes/{path}", json={"name": "x"} if method == "PATCH" else None)
-    refused("POST", f"/groups/{path}/promote", json={"name": "x"})
-    refused("POST", "/export", 422, json={"formats": [path]})
-    refused("POST", "/labels", 422, json={"items": [path], "class": 0})
-    refused("POST", "/run", 400, json={"method": path})
-    assert client.get("/items", params={"search": path}).json()["total"] == 0
+def test_no_path_is_taken_from_a_request(refused, client):
+    for path in PATHS:
+        for route in ("/pictures/", "/items/", f"http://127.0.0.1:{PORT}/static/"):
+            refused("GET", route + path)
+        refused("GET", "/pictures/1", params={"size": path})
+        for name in ("view", "ids", "similar", "offset", "limit"):
+            refused("GET", "/items", params={name: path})
+        for method in ("PATCH", "DELETE"):
+            refused(method, f"/classes/{path}", json={"name": "x"} if method == "PATCH" else None)
+        refused("POST", f"/groups/{path}/promote", json={"name": "x"})
+        refused("POST", "/export", 422, json={"formats": [path]})
+        refused("POST", "/labels", 422, json={"items": [path], "class": 0})
+        refused("POST", "/run", 400, json={"method": path})
+        assert client.get("/items", params={"search": path}).json()["total"] == 0
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_typed_folder_is_made_beside_the_pictures_or_not_at_all(client, project, path, monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    base = project.source.opened.resolve().parent
-    before = sorted(base.iterdir())
-    answer = client.post("/export", json={"formats": ["csv"], "folder": path})
-    if answer.status_code == 200:
-        folder = Path(answer.json()["folder"])
-        assert (folder.parent, [file.name for file in folder.iterdir()]) == (base, ["labels.csv"])
-        shutil.rmtree(folder)
-    else:
-        assert 400 <= answer.status_code < 500, answer.text
-    assert sorted(base.iterdir()) == before
-    assert (base / "secret.txt").read_text() == SECRET
-    assert not list(tmp_path.iterdir())
+def test_a_typed_folder_is_made_beside_the_pictures_or_not_at_all(client, project, monkeypatch, tmp_path):
+    for path in PATHS:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        base = project.source.opened.resolve().parent
+        before = sorted(base.iterdir())
+        answer = client.post("/export", json={"formats": ["csv"], "folder": path})
+        if answer.status_code == 200:
+            folder = Path(answer.json()["folder"])
+            assert (folder.parent, [file.name for file in folder.iterdir()]) == (base, ["labels.csv"])
+            shutil.rmtree(folder)
+        else:
+            assert 400 <= answer.status_code < 500, answer.text
+        assert sorted(base.iterdir()) == before
+        assert (base / "secret.txt").read_text() == SECRET
+        assert not list(tmp_path.iterdir())
 
 
 def test_the_page_serves_its_own_files_only(project):
@@ -407,10 +429,13 @@ def test_a_file_that_is_too_large_is_refused_as_it_comes(refused, project):
     assert list(project.source.uploads.iterdir()) == []
 
 
-@pytest.mark.parametrize("data", [b"<html><script>1</script>", b"<svg onload=x>", bomb(), b"", b"MZ\x90", b"%PDF-1.4"])
-def test_uploads_that_are_no_pictures_are_refused(refused, project, data):
-    refused("POST", "/upload", 422, files=[("f", ("a.png", data))])
-    assert list(project.source.uploads.iterdir()) == []
+UPLOADS_THAT_ARE_NO_CASES = [b"<html><script>1</script>", b"<svg onload=x>", bomb(), b"", b"MZ\x90", b"%PDF-1.4"]
+
+
+def test_uploads_that_are_no_pictures_are_refused(refused, project):
+    for data in UPLOADS_THAT_ARE_NO_CASES:
+        refused("POST", "/upload", 422, files=[("f", ("a.png", data))])
+        assert list(project.source.uploads.iterdir()) == []
 
 
 def test_the_name_of_an_upload_is_no_path(tmp_path, monkeypatch):
@@ -464,31 +489,52 @@ def test_markup_in_names_is_text(tmp_path):
     project.close()
 
 
-@pytest.mark.parametrize(
-    "text", ["' OR 1=1 --", "%' UNION SELECT * FROM meta --", "'; DROP TABLE labels; --", "%", "_", "*", "\\"]
-)
-def test_sql_in_a_search_is_a_search(client, text):
-    answer = client.get("/items", params={"search": text})
-    assert answer.status_code == 200
-    assert answer.json()["total"] == 0
+SQL_IN_A_SEARCH_CASES = [
+    "' OR 1=1 --",
+    "%' UNION SELECT * FROM meta --",
+    "'; DROP TABLE labels; --",
+    "%",
+    "_",
+    "*",
+    "\\",
+]
 
 
-@pytest.mark.parametrize(
-    "view", ["class:1 OR 1=1", "class:1;DROP", "class:", "group:-1", "nonsense", "class:9999", "group:99"]
-)
-def test_views_that_are_none_are_refused(refused, view):
-    refused("GET", "/ids", params={"view": view})
+def test_sql_in_a_search_is_a_search(client):
+    for text in SQL_IN_A_SEARCH_CASES:
+        answer = client.get("/items", params={"search": text})
+        assert answer.status_code == 200
+        assert answer.json()["total"] == 0
+
+
+VIEWS_THAT_ARE_NONE_CASES = [
+    "class:1 OR 1=1",
+    "class:1;DROP",
+    "class:",
+    "group:-1",
+    "nonsense",
+    "class:9999",
+    "group:99",
+]
+
+
+def test_views_that_are_none_are_refused(refused):
+    for view in VIEWS_THAT_ARE_NONE_CASES:
+        refused("GET", "/ids", params={"view": view})
 
 
 # ---- solve
 
 
-@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999", "null", '"x"', "[1]", "true1", "1e308"])
-def test_solve_refuses_what_is_no_number(refused, value):
-    body = f'{{"support": [[0, {value}], [1, 0]], "labels": ["a", "b"], "query": [[0, 1]]}}'
-    refused("POST", "/solve", content=body, headers={"content-type": "application/json"})
-    body = f'{{"support": [[0, 1], [1, 0]], "labels": ["a", "b"], "query": [[0, {value}]]}}'
-    refused("POST", "/solve", content=body, headers={"content-type": "application/json"})
+SOLVE_REFUSES_WHAT_IS_CASES = ["NaN", "Infinity", "-Infinity", "1e999", "null", '"x"', "[1]", "true1", "1e308"]
+
+
+def test_solve_refuses_what_is_no_number(refused):
+    for value in SOLVE_REFUSES_WHAT_IS_CASES:
+        body = f'{{"support": [[0, {value}], [1, 0]], "labels": ["a", "b"], "query": [[0, 1]]}}'
+        refused("POST", "/solve", content=body, headers={"content-type": "application/json"})
+        body = f'{{"support": [[0, 1], [1, 0]], "labels": ["a", "b"], "query": [[0, {value}]]}}'
+        refused("POST", "/solve", content=body, headers={"content-type": "application/json"})
 
 
 def test_solve_refuses_what_does_not_fit_together(refused):

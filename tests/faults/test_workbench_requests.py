@@ -131,19 +131,19 @@ REQUESTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-def test_a_strange_request_gets_its_answer(service, name):
-    status, line, options = REQUESTS[name]
-    options = dict(options)
-    lines = options.pop("lines", [])
-    answers = answers_in(service.ask(request(service, line, *lines, **options)))
-    assert [answer[0] for answer in answers] == [status], answers
-    _, headers, body = answers[0]
-    assert len(body) < 600
-    if status >= 400 and line[:4] != b"HEAD":
-        error = json.loads(body)["error"]
-        assert error.isprintable()
-        assert headers["content-type"] == "application/json"
+def test_a_strange_request_gets_its_answer(service):
+    for name in REQUESTS:
+        status, line, options = REQUESTS[name]
+        options = dict(options)
+        lines = options.pop("lines", [])
+        answers = answers_in(service.ask(request(service, line, *lines, **options)))
+        assert [answer[0] for answer in answers] == [status], answers
+        _, headers, body = answers[0]
+        assert len(body) < 600
+        if status >= 400 and line[:4] != b"HEAD":
+            error = json.loads(body)["error"]
+            assert error.isprintable()
+            assert headers["content-type"] == "application/json"
 
 
 def test_bytes_that_are_no_http_get_an_answer_or_an_end(service):
