@@ -157,19 +157,18 @@ class LiveProject(Checking):
                 self.source.is_table = self.table is not None
             else:
                 before = None if store is None else _job_before(store)
-                kind, text, label = kind_of_items(opened, before, text, label)
+                has_items = store is not None and bool(store.item_names())
+                kind, text, label = kind_of_items(opened, before if has_items else None, text, label)
+                backbone = backbone or (before.backbone or None if before is not None else None)
                 self.source = Source(opened, folder, examples, (), kind)
                 self.table = None
                 if self.source.is_table:
                     self.table = read_texts(opened, text, label) if kind == TEXTS else read_table(opened)
             store = store or Store(folder, any_name=self.source.is_table)
             with explained(store.path, writing=True):
-                named = concrete_name(backbone) if backbone else None
-                self.backbone = named or store.meta().get("backbone")
+                self.backbone = concrete_name(backbone) if backbone else None
                 is_embedded = self.source.kind == EMBEDDINGS
                 self.model = None if is_embedded else agreed_model(self.backbone, is_named, agree)
-                if named:
-                    store.meta(backbone=named)
                 remove_leftovers(self.folder)
                 if not is_results:
                     self._store_job(store, examples, label)
@@ -408,10 +407,10 @@ class LiveProject(Checking):
 
 
 def _job_before(store: Store) -> Job | None:
-    """The job of a project that has items; None if it has none that can be read."""
+    """The job of a project; None if it has none that can be read."""
     text = store.meta().get("job")
     try:
-        return None if text is None or not store.item_names() else read_job(text)
+        return None if text is None else read_job(text)
     except ValueError:
         return None
 
