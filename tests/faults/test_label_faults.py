@@ -367,7 +367,7 @@ def test_a_folder_that_cannot_hold_the_results_is_found_out_first(output, senten
 
 def test_options_that_are_not_known_are_refused(here, handful):
     assert_refused(handful(*COMMAND, "--sort", "burn"), "sorted by copy or link, not by 'burn'")
-    assert_refused(handful(*COMMAND, "--sort", "move"), "instead of --sort move, use --sort link, which takes no space")
+    assert_refused(handful(*COMMAND, "--sort", "move"), "pictures are sorted by copy or link, not by 'move'")
     assert_refused(handful(*COMMAND, "--export", "paper"), "no export 'paper'; there are: label-studio, fiftyone, coco")
     assert_refused(handful("label", "examples"), "name the folder of pictures to label too")
     assert not (here / "out").exists()

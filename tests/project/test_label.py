@@ -202,27 +202,28 @@ def test_percentages_are_promised_only_where_the_share_is_known_well(tmp_path):
         assert (f"between {100 * low:.0f} and {100 * high:.0f} % may be unknown" in page) is not is_known_well
 
 
-@pytest.mark.parametrize("method", ["auto", "eol", "knn"])
-def test_a_share_that_was_told_is_said_to_be_told(blobs, method):
-    found = label_items(*blobs, method=method, outlier_share=0.3)
-    assert found.share == {"outlier_share": 0.3, "outlier_share_interval": None, "outlier_share_told": True}
-    assert "About 30 % of the pile are unknown, as --outlier-share says." in found.sentences
-    assert "estimated" not in " ".join(found.sentences)
+def test_a_share_that_was_told_is_said_to_be_told(blobs):
+    for method in ["auto", "eol", "knn"]:
+        found = label_items(*blobs, method=method, outlier_share=0.3)
+        assert found.share == {"outlier_share": 0.3, "outlier_share_interval": None, "outlier_share_told": True}
+        assert "About 30 % of the pile are unknown, as --outlier-share says." in found.sentences
+        assert "estimated" not in " ".join(found.sentences)
 
 
-@pytest.mark.parametrize(
-    ("n", "said"), [(1, "1 item is too few"), (2, "2 items are too few"), (19, "19 items are too")]
-)
-def test_a_tiny_pile_is_labelled_and_its_share_is_not_called_an_estimate(blobs, n, said):
-    shown, pile = blobs
-    found = label_items(shown, pile.take(range(n)))
-    assert len(found.labels) == n
-    assert 0 <= found.p_unknown.min() <= found.p_unknown.max() <= 1
-    (line,) = [line for line in found.sentences if line.startswith(said)]
-    assert line.endswith("was taken; --outlier-share sets it by hand.")
-    assert "look unknown" not in " ".join(found.sentences)
-    told = label_items(shown, pile.take(range(n)), outlier_share=0.25)
-    assert "About 25 % of the pile are unknown, as --outlier-share says." in told.sentences
+A_TINY_PILE_IS_CASES = [(1, "1 item is too few"), (2, "2 items are too few"), (19, "19 items are too")]
+
+
+def test_a_tiny_pile_is_labelled_and_its_share_is_not_called_an_estimate(blobs):
+    for n, said in A_TINY_PILE_IS_CASES:
+        shown, pile = blobs
+        found = label_items(shown, pile.take(range(n)))
+        assert len(found.labels) == n
+        assert 0 <= found.p_unknown.min() <= found.p_unknown.max() <= 1
+        (line,) = [line for line in found.sentences if line.startswith(said)]
+        assert line.endswith("was taken; --outlier-share sets it by hand.")
+        assert "look unknown" not in " ".join(found.sentences)
+        told = label_items(shown, pile.take(range(n)), outlier_share=0.25)
+        assert "About 25 % of the pile are unknown, as --outlier-share says." in told.sentences
 
 
 def test_of_a_method_that_has_no_share_nothing_is_said(blobs):
@@ -262,12 +263,12 @@ def test_json_record_and_report_tell_the_share(told, tmp_path, handful):
     assert "<dt>outlier_share_told</dt>" in page
 
 
-@pytest.mark.parametrize("text", ["lots", "", "30%", "1\n2", "<b>"])
-def test_a_share_that_is_no_number_is_refused_in_a_sentence(text, tmp_path, handful):
-    table(tmp_path / "t.csv")
-    said = f"--outlier-share {text!r}: give auto, or a number between 0 and 1"
-    assert_refused(handful("label", "t.csv", "-o", "out", f"--outlier-share={text}"), said)
-    assert not (tmp_path / "out").exists()
+def test_a_share_that_is_no_number_is_refused_in_a_sentence(tmp_path, handful):
+    for text in ["lots", "", "30%", "1\n2", "<b>"]:
+        table(tmp_path / "t.csv")
+        said = f"--outlier-share {text!r}: give auto, or a number between 0 and 1"
+        assert_refused(handful("label", "t.csv", "-o", "out", f"--outlier-share={text}"), said)
+        assert not (tmp_path / "out").exists()
 
 
 def test_auto_can_be_said_on_the_command_line(tmp_path, handful):
@@ -355,23 +356,23 @@ def test_equal_items_stay_together_and_the_words_say_so(blobs):
     assert "as far as their scores differ" in found.decision
 
 
-@pytest.mark.parametrize("rate", [0.02, 0.1, 0.4])
-def test_max_false_unknown_is_the_most_that_keeps_the_expected_share(blobs, rate):
-    found = label_items(*blobs, max_false_unknown=rate)
-    known = (1 - found.p_unknown)[np.argsort(-found.doubts)]  # of each item, P(known); the first go first
-    bearable = [n for n in range(61) if known[:n].sum() <= rate * known.sum() + 1e-9]
-    assert found.unknown.sum() == max(bearable)
-    assert found.doubts[found.unknown].min() > found.doubts[~found.unknown].max(initial=-1)
+def test_max_false_unknown_is_the_most_that_keeps_the_expected_share(blobs):
+    for rate in [0.02, 0.1, 0.4]:
+        found = label_items(*blobs, max_false_unknown=rate)
+        known = (1 - found.p_unknown)[np.argsort(-found.doubts)]  # of each item, P(known); the first go first
+        bearable = [n for n in range(61) if known[:n].sum() <= rate * known.sum() + 1e-9]
+        assert found.unknown.sum() == max(bearable)
+        assert found.doubts[found.unknown].min() > found.doubts[~found.unknown].max(initial=-1)
 
 
-@pytest.mark.parametrize("method", ["auto", "eol"])
-def test_max_false_unknown_holds_for_items_of_one_score(blobs, method):
-    shown, pile = blobs
-    twins = FeatureTable(np.repeat(pile.features[[0, 50, 27]], 10, axis=0), paths=[*map(str, range(30))])
-    for rate in (0, 0.1, 0.5, 1):
-        found = label_items(shown, twins, method=method, max_false_unknown=rate, outlier_share=0.3)
-        known = 1 - found.p_unknown
-        assert known[found.unknown].sum() <= rate * known.sum() + 1e-9
+def test_max_false_unknown_holds_for_items_of_one_score(blobs):
+    for method in ["auto", "eol"]:
+        shown, pile = blobs
+        twins = FeatureTable(np.repeat(pile.features[[0, 50, 27]], 10, axis=0), paths=[*map(str, range(30))])
+        for rate in (0, 0.1, 0.5, 1):
+            found = label_items(shown, twins, method=method, max_false_unknown=rate, outlier_share=0.3)
+            known = 1 - found.p_unknown
+            assert known[found.unknown].sum() <= rate * known.sum() + 1e-9
 
 
 def test_threshold_is_taken_as_it_is(blobs):
@@ -380,40 +381,45 @@ def test_threshold_is_taken_as_it_is(blobs):
     assert "when P(unknown) is above 90 % of P(unknown) and P(closest class) together" in found.decision
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"threshold": 0.5, "unknown_rate": 0.5}, "threshold and unknown_rate both say"),
-        ({"unknown_rate": 0.1, "max_false_unknown": 0.1}, "unknown_rate and max_false_unknown both say"),
-        ({"unknown_rate": 1.2}, "unknown_rate is 1.2: give a number between 0 and 1"),
-        ({"max_false_unknown": -1}, "max_false_unknown is -1: give a number"),
-        ({"outlier_share": float("nan")}, 'outlier_share is nan: give "auto", or a number between'),
-        ({"outlier_share": 0.0}, 'outlier_share is 0.0: give "auto", or a number between 0 and 1, both excluded'),
-        ({"outlier_share": 1.5}, "outlier_share is 1.5: give"),
-        ({"threshold": float("nan")}, "threshold is nan: give the outlier score"),
-        ({"method": "knn", "max_false_unknown": 0.1}, "knn gives no probabilities, which max_false_unknown needs"),
-        ({"method": "nonsense"}, "there is no method 'nonsense'"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused_before_any_work(options, sentence, blobs, tmp_path, handful):
-    with pytest.raises(ValueError, match=sentence):
-        label_items(*blobs, **options)
-    fill(tmp_path)
-    (tmp_path / "pile" / "broken.png").touch()
-    words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-    done = handful("label", "examples", "pile", "-o", "out", "--strict", *PIXELS, *words)  # else told of the empty file
-    assert_refused(done, sentence.split(":")[0])
-    assert not (tmp_path / "out").exists()
+OPTIONS_THAT_MAKE_NO_CASES = [
+    ({"threshold": 0.5, "unknown_rate": 0.5}, "threshold and unknown_rate both say"),
+    ({"unknown_rate": 0.1, "max_false_unknown": 0.1}, "unknown_rate and max_false_unknown both say"),
+    ({"unknown_rate": 1.2}, "unknown_rate is 1.2: give a number between 0 and 1"),
+    ({"max_false_unknown": -1}, "max_false_unknown is -1: give a number"),
+    ({"outlier_share": float("nan")}, 'outlier_share is nan: give "auto", or a number between'),
+    ({"outlier_share": 0.0}, 'outlier_share is 0.0: give "auto", or a number between 0 and 1, both excluded'),
+    ({"outlier_share": 1.5}, "outlier_share is 1.5: give"),
+    ({"threshold": float("nan")}, "threshold is nan: give the outlier score"),
+    ({"method": "knn", "max_false_unknown": 0.1}, "knn gives no probabilities, which max_false_unknown needs"),
+    ({"method": "nonsense"}, "there is no method 'nonsense'"),
+]
 
 
-@pytest.mark.parametrize("method", ["knn", "simpleshot", "pt_map"])
-def test_methods_that_only_rank_call_the_outlier_share_unknown(blobs, method):
-    found = label_items(*blobs, method=method, outlier_share=0.3)
-    assert not found.is_probability
-    assert found.unknown.sum() == 18
-    best, rank = found.probabilities.max(axis=1), (found.outlier_scores[:, None] >= found.outlier_scores).mean(axis=1)
-    np.testing.assert_allclose(found.confidence, np.where(found.unknown, rank, best))
-    assert found.decision == "The 30 % of the pile with the highest outlier scores are called unknown."
+def test_options_that_make_no_sense_are_refused_before_any_work(blobs, tmp_path, handful):
+    for options, sentence in OPTIONS_THAT_MAKE_NO_CASES:
+        with pytest.raises(ValueError, match=sentence):
+            label_items(*blobs, **options)
+        fill(tmp_path)
+        (tmp_path / "pile" / "broken.png").touch()
+        words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        done = handful(
+            "label", "examples", "pile", "-o", "out", "--strict", *PIXELS, *words
+        )  # else told of the empty file
+        assert_refused(done, sentence.split(":")[0])
+        assert not (tmp_path / "out").exists()
+
+
+def test_methods_that_only_rank_call_the_outlier_share_unknown(blobs):
+    for method in ["knn", "simpleshot", "pt_map"]:
+        found = label_items(*blobs, method=method, outlier_share=0.3)
+        assert not found.is_probability
+        assert found.unknown.sum() == 18
+        best, rank = (
+            found.probabilities.max(axis=1),
+            (found.outlier_scores[:, None] >= found.outlier_scores).mean(axis=1),
+        )
+        np.testing.assert_allclose(found.confidence, np.where(found.unknown, rank, best))
+        assert found.decision == "The 30 % of the pile with the highest outlier scores are called unknown."
 
 
 # Exports
@@ -529,16 +535,16 @@ def test_folder_names_are_good_everywhere_and_no_two_alike():
 # Later: predict
 
 
-@pytest.mark.parametrize("method", ["eol", "knn", "pt_map"])
-def test_a_saved_model_gives_the_pile_its_labels_again(method, blobs, tmp_path):
+def test_a_saved_model_gives_the_pile_its_labels_again(blobs, tmp_path):
     """Equal are labels; scores and probabilities but for single precision. LaplacianShot's alone depend on the pile."""
-    found = label_items(*blobs, method=method, unknown_rate=0.25)
-    again = predict_items(load(found.model.save(tmp_path / "model.safetensors")), blobs[1])
-    assert again.labels.tolist() == found.labels.tolist()
-    np.testing.assert_allclose(again.outlier_scores, found.outlier_scores, atol=1e-6)
-    np.testing.assert_allclose(again.probabilities, found.probabilities, atol=1e-6)
-    alone = predict_items(found.model, FeatureTable(blobs[1].features[7:8], paths=["one"]))
-    np.testing.assert_allclose(alone.outlier_scores[0], found.outlier_scores[7], atol=1e-6)
+    for method in ["eol", "knn", "pt_map"]:
+        found = label_items(*blobs, method=method, unknown_rate=0.25)
+        again = predict_items(load(found.model.save(tmp_path / "model.safetensors")), blobs[1])
+        assert again.labels.tolist() == found.labels.tolist()
+        np.testing.assert_allclose(again.outlier_scores, found.outlier_scores, atol=1e-6)
+        np.testing.assert_allclose(again.probabilities, found.probabilities, atol=1e-6)
+        alone = predict_items(found.model, FeatureTable(blobs[1].features[7:8], paths=["one"]))
+        np.testing.assert_allclose(alone.outlier_scores[0], found.outlier_scores[7], atol=1e-6)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -648,23 +654,23 @@ def test_of_two_tables_all_of_the_second_is_the_pile(tmp_path, handful):
     np.testing.assert_allclose(shown.features, x[:6])
 
 
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda d: table(d / "t.csv", ""), "'t.csv' has no row with a label: give a few rows"),
-        (lambda d: (d / "t.csv").write_text("f,label\n1,a\n2,b\n"), "every row of 't.csv' has a label"),
-        (lambda d: (d / "t.csv").write_text("f,kind\n1,a\n2,b\n"), "'t.csv' has no row with a label"),
-        (
-            lambda d: (d / "t.csv").write_text("f,label\n1,a\n,b\n3,\n"),
-            "'t.csv': features contains NaN at row 1",
-        ),
-        (lambda d: (d / "t.csv").write_text("f,label\n1,Unknown\n2,unknown\n3,\n"), "only examples of no class"),
-    ],
-)
-def test_tables_that_do_not_do_are_refused_in_a_sentence(make, sentence, tmp_path, handful):
-    make(tmp_path)
-    assert_refused(handful("label", "t.csv", "-o", "out"), sentence)
-    assert not (tmp_path / "out").exists()
+TABLES_THAT_DO_NOT_CASES = [
+    (lambda d: table(d / "t.csv", ""), "'t.csv' has no row with a label: give a few rows"),
+    (lambda d: (d / "t.csv").write_text("f,label\n1,a\n2,b\n"), "every row of 't.csv' has a label"),
+    (lambda d: (d / "t.csv").write_text("f,kind\n1,a\n2,b\n"), "'t.csv' has no row with a label"),
+    (
+        lambda d: (d / "t.csv").write_text("f,label\n1,a\n,b\n3,\n"),
+        "'t.csv': features contains NaN at row 1",
+    ),
+    (lambda d: (d / "t.csv").write_text("f,label\n1,Unknown\n2,unknown\n3,\n"), "only examples of no class"),
+]
+
+
+def test_tables_that_do_not_do_are_refused_in_a_sentence(tmp_path, handful):
+    for make, sentence in TABLES_THAT_DO_NOT_CASES:
+        make(tmp_path)
+        assert_refused(handful("label", "t.csv", "-o", "out"), sentence)
+        assert not (tmp_path / "out").exists()
 
 
 def test_tables_of_different_width_are_refused(tmp_path, handful):

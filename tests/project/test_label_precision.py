@@ -49,17 +49,17 @@ def words(text):
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("precision", [0.8, 0.9, 0.95])
-def test_only_labels_that_reach_the_precision_are_kept(tables, plain, precision):
-    strict = label_items(*tables[:2], precision=precision)
-    assert strict.expected_precision >= precision
-    assert 0 < (~strict.unknown).sum() < (~plain.unknown).sum()
-    right = strict.labels == tables[2]
-    assert right[~strict.unknown].mean() >= precision - 0.05
-    np.testing.assert_array_equal(strict.likely_unknown, plain.unknown)
-    assert strict.model.unknown_[-150:].tolist() == strict.unknown.tolist()
-    assert strict.model.transduction_[-150:].tolist() == strict.labels.tolist()
-    assert [group.size for group in strict.groups] == [group.size for group in plain.groups]
+def test_only_labels_that_reach_the_precision_are_kept(tables, plain):
+    for precision in [0.8, 0.9, 0.95]:
+        strict = label_items(*tables[:2], precision=precision)
+        assert strict.expected_precision >= precision
+        assert 0 < (~strict.unknown).sum() < (~plain.unknown).sum()
+        right = strict.labels == tables[2]
+        assert right[~strict.unknown].mean() >= precision - 0.05
+        np.testing.assert_array_equal(strict.likely_unknown, plain.unknown)
+        assert strict.model.unknown_[-150:].tolist() == strict.unknown.tolist()
+        assert strict.model.transduction_[-150:].tolist() == strict.labels.tolist()
+        assert [group.size for group in strict.groups] == [group.size for group in plain.groups]
 
 
 def test_a_low_precision_changes_nothing(tables, plain):
@@ -80,18 +80,18 @@ def test_examples_in_the_pile_are_kept_and_do_not_count(tables):
     assert any(line.startswith(f"Without the examples: of {count} labels") for line in lenient.sentences)
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"precision": 90}, "precision is 90: give a number between 0 and 1"),
-        ({"precision": 0.9, "unknown_rate": 0.1}, "unknown_rate and precision both say what is unknown"),
-        ({"precision": 0.9, "threshold": 0.1}, "threshold and precision both say what is unknown"),
-        ({"precision": 0.9, "method": "knn"}, "knn gives no probabilities, which precision needs"),
-    ],
-)
-def test_wrong_precisions_are_refused(tables, options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        label_items(*tables[:2], **options)
+WRONG_PRECISIONS_ARE_REFUSED_CASES = [
+    ({"precision": 90}, "precision is 90: give a number between 0 and 1"),
+    ({"precision": 0.9, "unknown_rate": 0.1}, "unknown_rate and precision both say what is unknown"),
+    ({"precision": 0.9, "threshold": 0.1}, "threshold and precision both say what is unknown"),
+    ({"precision": 0.9, "method": "knn"}, "knn gives no probabilities, which precision needs"),
+]
+
+
+def test_wrong_precisions_are_refused(tables):
+    for options, sentence in WRONG_PRECISIONS_ARE_REFUSED_CASES:
+        with pytest.raises(ValueError, match=sentence):
+            label_items(*tables[:2], **options)
 
 
 # What is said

@@ -285,26 +285,26 @@ def test_questions_show_texts_that_a_terminal_cannot_obey(tmp_path, handful, mon
 # Options that do not fit
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["tickets.csv", "--sort", "copy"], ["--sort", "table"]),
-        (["tickets.csv", "--export", "coco"], ["coco", "texts", "label-studio"]),
-        (["examples", "pile", "--export", "fiftyone"], ["fiftyone", "texts"]),
-        (["tickets.csv", "--backbone", "pixels"], ["pixels", "pictures", "texts"]),
-        (["tickets.csv", "--text", "words"], ["'words'", "'id', 'text', 'label', 'price'"]),
-        (["tickets.csv", "--text", "price"], ["'price'", "only numbers"]),
-        (["tickets.csv", "--label", "intent"], ["'intent'", "--label"]),
-        (["examples"], ["folder of texts to label"]),
-        (["examples", "features.npz"], ["features.npz", "texts"]),
-    ],
-)
-def test_options_that_do_not_fit_are_refused_before_the_work(folder, handful, arguments, words):
-    (folder / "features.npz").touch()
-    places = [
-        folder / name if name in ("tickets.csv", "examples", "pile", "features.npz") else name for name in arguments
-    ]
-    assert_refused(handful("label", *places, "-o", "never"), *words)
+OPTIONS_THAT_DO_NOT_CASES = [
+    (["tickets.csv", "--sort", "copy"], ["--sort", "table"]),
+    (["tickets.csv", "--export", "coco"], ["coco", "texts", "label-studio"]),
+    (["examples", "pile", "--export", "fiftyone"], ["fiftyone", "texts"]),
+    (["tickets.csv", "--backbone", "pixels"], ["pixels", "pictures", "texts"]),
+    (["tickets.csv", "--text", "words"], ["'words'", "'id', 'text', 'label', 'price'"]),
+    (["tickets.csv", "--text", "price"], ["'price'", "only numbers"]),
+    (["tickets.csv", "--label", "intent"], ["'intent'", "--label"]),
+    (["examples"], ["folder of texts to label"]),
+    (["examples", "features.npz"], ["features.npz", "texts"]),
+]
+
+
+def test_options_that_do_not_fit_are_refused_before_the_work(folder, handful):
+    for arguments, words in OPTIONS_THAT_DO_NOT_CASES:
+        (folder / "features.npz").touch()
+        places = [
+            folder / name if name in ("tickets.csv", "examples", "pile", "features.npz") else name for name in arguments
+        ]
+        assert_refused(handful("label", *places, "-o", "never"), *words)
 
 
 def test_a_column_can_be_named_where_another_would_be_guessed(tmp_path, solved):

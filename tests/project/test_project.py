@@ -359,9 +359,11 @@ def test_pictures_that_were_uploaded_are_labelled_too(tmp_path, own_cache):
     assert client.post("/upload", files=[("files", ("new.png", data, "image/png"))]).json()["added"] == 1
     assert project.worker.wait(60)
     project.close()
-    Project(tmp_path / "out").label()
-    labels = {row["path"]: row["label"] for row in rows_of(tmp_path / "out" / "labels.csv")}
-    assert labels["uploads/new.png"] == labels["left0.png"] == "left"
+    Project(tmp_path / "out").label(output=tmp_path / "other")
+    for folder in (tmp_path / "out", tmp_path / "other"):
+        Project(folder).label()
+        labels = {row["path"]: row["label"] for row in rows_of(folder / "labels.csv")}
+        assert labels["uploads/new.png"] == labels["left0.png"] == "left"
 
 
 # ---- a project of somebody else

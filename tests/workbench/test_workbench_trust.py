@@ -33,7 +33,9 @@ def stranger(tmp_path, monkeypatch):
 
 def names(folder, backbone):
     with closing(sqlite3.connect(folder / ".handful-workbench" / "project.sqlite", isolation_level=None)) as db:
-        db.execute("UPDATE meta SET value = ? WHERE key = 'backbone'", (str(backbone),))
+        (job,) = db.execute("SELECT value FROM meta WHERE key = 'job'").fetchone()
+        job = json.dumps(json.loads(job) | {"backbone": str(backbone)})
+        db.execute("UPDATE meta SET value = ? WHERE key = 'job'", (job,))
 
 
 def bytes_of(folder):

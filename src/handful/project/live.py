@@ -15,13 +15,12 @@ import numpy as np
 from handful.core.checks import UNKNOWN_NAME
 from handful.project.database import FILE, explained
 from handful.project.edits import Checking, Promotion
-from handful.project.job import Job as FileJob
-from handful.project.job import check_trust, remember_job, stored_job
+from handful.project.job import Job, check_trust, read_job, remember_job, stored_job
 from handful.project.loading import (
-    ItemsKind,
     kind_of_items,
     load,
-    remember_columns,
+    read_table,
+    read_texts,
     remove_leftovers,
     table_of_job,
     texts_of,
@@ -33,7 +32,7 @@ from handful.project.said import Store, add_items
 from handful.project.state import State
 from handful.project.trust import Agree, agreed_model, model_of, refuse
 from handful.project.views import describe_state
-from handful.project.worker import Job, Worker
+from handful.project.worker import BackgroundJob, Worker
 from handful.utils.extras import has_pyarrow
 
 ITEMS_PER_BLOCK = 256  # the features of a block can be used when all its items are embedded
@@ -156,23 +155,23 @@ class LiveProject(Checking):
                     job.kind, job.unknown if has_folder else None,
                 )  # fmt: skip
                 self.source.is_table = self.table is not None
-                kind = ItemsKind(job.kind)
             else:
-                kind = kind_of_items(opened, store, text, label)
-                self.source = Source(opened, folder, examples, (), kind.kind)
-                self.table = kind.read(self.source)
+                before = None if store is None else _job_before(store)
+                has_items = store is not None and bool(store.item_names())
+                kind, text, label = kind_of_items(opened, before if has_items else None, text, label)
+                backbone = backbone or (before.backbone or None if before is not None else None)
+                self.source = Source(opened, folder, examples, (), kind)
+                self.table = None
+                if self.source.is_table:
+                    self.table = read_texts(opened, text, label) if kind == TEXTS else read_table(opened)
             store = store or Store(folder, any_name=self.source.is_table)
             with explained(store.path, writing=True):
-                remember_columns(store, None if is_results else self.table, kind.label)
-                named = concrete_name(backbone) if backbone else None
-                self.backbone = named or store.meta().get("backbone")
+                self.backbone = concrete_name(backbone) if backbone else None
                 is_embedded = self.source.kind == EMBEDDINGS
                 self.model = None if is_embedded else agreed_model(self.backbone, is_named, agree)
-                if named:
-                    store.meta(backbone=named)
                 remove_leftovers(self.folder)
                 if not is_results:
-                    self._store_job(store, examples, kind)
+                    self._store_job(store, examples, label)
                 state = load(store, self.source, self.table)
         except BaseException:
             if store is not None:
@@ -183,15 +182,15 @@ class LiveProject(Checking):
         if not is_embedded:
             self.worker.submit("embed", self._embed)
 
-    def _store_job(self, store: Store, examples: Path | None, kind: ItemsKind) -> None:
+    def _store_job(self, store: Store, examples: Path | None, label: str | None) -> None:
         """Store what was opened, so that `handful label` can go on with the folder of the project."""
         opened = self.source.opened
         has_labels = self.table is not None and any(self.table.labels)
-        job = FileJob(
+        job = Job(
             opened if examples is None else examples, None if has_labels and examples is None else opened,
             backbone=self.backbone or "", results=[self.folder],
             text=None if self.table is None else self.table.text_column,
-            table={} if kind.label is None else {"label": kind.label},
+            table={} if label is None else {"label": label},
         )  # fmt: skip
         remember_job(store, job, store.meta().get("job", ""))
 
@@ -208,7 +207,7 @@ class LiveProject(Checking):
 
     # ---- jobs
 
-    def run(self, method: str = "auto", outlier_share: float | str = "auto") -> Job:
+    def run(self, method: str = "auto", outlier_share: float | str = "auto") -> BackgroundJob:
         """Start a job that embeds the remaining items and labels all those without a label.
 
         Parameters
@@ -220,7 +219,7 @@ class LiveProject(Checking):
 
         Returns
         -------
-        Job
+        BackgroundJob
             The job, which runs in the background.
         """
         from handful.project.decision import check_decision
@@ -234,7 +233,7 @@ class LiveProject(Checking):
                 raise Refusal("a run is under way: wait for it, or cancel it first", 409)
             return self.worker.submit("solve", lambda job: self._solve(job, method, outlier_share))
 
-    def _solve(self, job: Job, method: str, outlier_share: float | str) -> None:
+    def _solve(self, job: BackgroundJob, method: str, outlier_share: float | str) -> None:
         if not self._state.pile.ready[self._state.pile.usable].all():
             job.kind = "embed"
             self._embed(job)
@@ -256,7 +255,7 @@ class LiveProject(Checking):
         words = f"{run.sentence()} {run.expected_in_words()}".strip()
         job.done, job.message = len(STEPS), words  # it is stored: too late to cancel
 
-    def _embed(self, job: Job) -> None:
+    def _embed(self, job: BackgroundJob) -> None:
         """Embed the items block by block, in the order of names, in which the page shows them."""
         from handful.backbones import load_backbone
         from handful.backbones.catalogue import DEFAULT, DEFAULT_TEXT
@@ -405,6 +404,15 @@ class LiveProject(Checking):
         about |= {"job": None if job is None else job.summary()}
         about |= {"kind": self.source.kind, "can_add": not self.source.is_table, "formats": formats_of(self.source)}
         return about | describe_state(self.state)
+
+
+def _job_before(store: Store) -> Job | None:
+    """The job of a project; None if it has none that can be read."""
+    text = store.meta().get("job")
+    try:
+        return None if text is None else read_job(text)
+    except ValueError:
+        return None
 
 
 def formats_of(source: Source) -> list[str]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -117,29 +116,17 @@ def _notes(table: FeatureTable) -> Sequence[str]:
     return tuple(getattr(table, "notes", ()))
 
 
-class ItemsKind(NamedTuple):
-    """The kind, and for a table of texts the columns of texts and of labels; None: they are found."""
-
-    kind: str
-    text: str | None = None
-    label: str | None = None
-
-    def read(self, source: Source) -> OpenedTable | None:
-        """The rows of a table; None for a folder."""
-        if not source.is_table:
-            return None
-        return read_texts(source.opened, self.text, self.label) if self.kind == TEXTS else read_table(source.opened)
-
-
-def kind_of_items(opened: Path, store: Store | None, text: str | None, label: str | None) -> ItemsKind:
-    """What the items of a folder or table are.
+def kind_of_items(
+    opened: Path, before: Job | None, text: str | None, label: str | None
+) -> tuple[str, str | None, str | None]:
+    """What the items of a folder or table are; for texts, the columns of texts and of labels (None: they are found).
 
     Parameters
     ----------
     opened : Path
         The folder or table.
-    store : Store or None
-        The store of a project that exists.
+    before : Job or None
+        Of a project that exists. It stays what it was made as.
     text, label : str or None
         The columns that the user named; by default those of before.
 
@@ -152,30 +139,21 @@ def kind_of_items(opened: Path, store: Store | None, text: str | None, label: st
 
     if not opened.is_file():
         _refuse_columns(text, label)
-        return ItemsKind(TEXTS if opened.is_dir() and kind_of(opened) == TEXTS else PICTURES)
-    before = None
-    if store is not None and store.item_names():
-        metadata = store.meta()
-        before = metadata.get("text")
-        if text is not None and text != before:
-            was = "embeddings" if before is None else f"the texts in the column {before!r}"
+        return TEXTS if opened.is_dir() and kind_of(opened) == TEXTS else PICTURES, None, None
+    if before is not None:
+        if text is not None and text != before.text:
+            was = "embeddings" if before.text is None else f"the texts in the column {before.text!r}"
             raise ValueError(
                 f"this project was made with {was}: leave out --text, or keep the new work elsewhere with --project"
             )
-        label = label or metadata.get("label")
-        if before is None:
+        text, label = before.text, label or before.table.get("label")
+        if text is None:
             _refuse_columns(None, label)
-            return ItemsKind(EMBEDDINGS)
-    kind = kind_of(opened, {} if label is None else {"label": label}, text or before)
+            return EMBEDDINGS, None, None
+    kind = kind_of(opened, {} if label is None else {"label": label}, text)
     if kind != TEXTS:
         _refuse_columns(None, label)
-    return ItemsKind(kind, text or before, label)
-
-
-def remember_columns(store: Store, table: OpenedTable | None, label: str | None) -> None:
-    """Store the columns of a table of texts, so that they need not be named again."""
-    if table is not None and table.text_column is not None:
-        store.meta(text=table.text_column, **({} if label is None else {"label": label}))
+    return kind, text, label
 
 
 def _refuse_columns(text: str | None, label: str | None) -> None:

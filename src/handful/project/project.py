@@ -13,37 +13,28 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import fields, replace
 from errno import ENOSPC
 from pathlib import Path
-from shutil import rmtree
+from shutil import copytree, rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
-from handful.core.checks import UNKNOWN_NAME
-from handful.core.parameters import AUTO, is_auto
+from handful.project.answering import Saying, not_in_pile, say_promotion, solve_project, stored_run, use_checks
 from handful.project.database import FILE, SIDECARS, NotWritten, claim, explained
 from handful.project.items import Embedder, Progress, class_label, silent
 from handful.project.job import OPTIONS, Job, check_paths, check_trust, remember_job, stored_job
-from handful.project.labelling import Labelled, label_items
-from handful.project.loading import place_items
-from handful.project.outputs import SORTED_FOLDER, check_output, marks, need_project
+from handful.project.labelling import Labelled
+from handful.project.outputs import SORTED_FOLDER, check_output, need_project
 from handful.project.outputs import write_outputs as write_files
-from handful.project.pile import PILE, UPLOADS
-from handful.project.runs import MAX_ASKED_ITEMS, UNKNOWN, Run, by_id, facts_of, run_of
+from handful.project.pile import UPLOADS
+from handful.project.runs import Run
 from handful.project.said import Store
 from handful.project.sitting import Question, Sitting
-from handful.project.steps import PROMOTED
-from handful.project.summary import compare, label_texts
 from handful.project.trust import Agree, refuse
 from handful.solving.check import Checked
-from handful.solving.groups import example_count
-from handful.solving.promotion import check_examples, check_names, lower_share
-from handful.utils.files import class_name, in_brief, printable
+from handful.solving.promotion import check_examples
+from handful.utils.files import class_name, in_brief
 from handful.utils.interrupts import cleanup
 
-MAX_LISTED_ITEMS = 3  # items that an error names
 REPORT = "report.html"
-Groups = dict[int | str, tuple[list[int], int]]  # by number: the items, those that stand for all first; kinds
 
 
 class Project:
@@ -152,7 +143,7 @@ class Project:
         with closing(Sitting(self.folder, "check" if checking else "ask")) as sitting:
             numbers = {name: item for item, name in sitting.names.items()}
             if missing := [name for name in labels if name not in numbers]:
-                raise _not_in_pile(missing)
+                raise not_in_pile(missing)
             clean = {numbers[name]: None if label is None else _clean(label) for name, label in labels.items()}
             if not checking:
                 sitting.store.say(clean)
@@ -234,7 +225,7 @@ class Project:
             The answers. `files` of the project are what was written.
         """
         return self._run(
-            _use_checks, corrections or {}, embedder, progress, output=output, unknown=unknown, formats=formats,
+            use_checks, corrections or {}, embedder, progress, output=output, unknown=unknown, formats=formats,
             sort=sort,
         )  # fmt: skip
 
@@ -274,8 +265,8 @@ class Project:
         """
         check_examples(examples)
 
-        def say(store: Store, run: Run | None) -> _Saying:
-            return _promotion(store, run, self.folder, names, examples, join, outlier_share)
+        def say(store: Store, run: Run | None) -> Saying:
+            return say_promotion(store, run, self.folder, names, examples, join, outlier_share)
 
         return self._run(say, {}, embedder, progress, output=output, sort=sort)
 
@@ -294,7 +285,7 @@ class Project:
 
     def _run(
         self,
-        say: Callable[[Store, Run | None], _Saying],
+        say: Callable[[Store, Run | None], Saying],
         corrections: Mapping[str, str],
         embedder: Embedder | None,
         progress: Progress,
@@ -330,9 +321,9 @@ class Project:
             remember_job(store, job, text)
             earlier = {} if before is None else before.facts
             decision = {**job.decision, **earlier.get("decision", {}), **said.decision}
-            labelled, ids = _solve(store, job, decision, corrections, self.folder, embedder, progress)
+            labelled, ids = solve_project(store, job, decision, corrections, self.folder, embedder, progress)
             labelled.is_share_kept = earlier.get("share_kept", False) if said.share_kept is None else said.share_kept
-            run = _stored_run(store, labelled, ids, before, said, decision)
+            run = stored_run(store, labelled, ids, before, said, decision)
             number = store.add_run(run.made, run.threshold, run.facts, run.packed())
             assert number
             if (column := labelled.pile.source.get("text")) is not None:
@@ -342,6 +333,8 @@ class Project:
                 transaction.close()  # what was said and the answers are on the disk, before the outputs are moved
                 if not in_place:
                     _put_into(store, scratch, place, stack)
+                    if self._new is None and (self.folder / UPLOADS).is_dir():
+                        copytree(self.folder / UPLOADS, scratch / UPLOADS, symlinks=True)
 
             view = replace(job, decision=decision)
             self.files = write_files(
@@ -368,26 +361,6 @@ def _without_scratch_names(place: Path) -> Iterator[None]:
         yield
     except NotWritten as error:
         raise OSError(ENOSPC, f"the results were not written: {error.reason}", str(place)) from None
-
-
-class _Saying:
-    """What a command says before the pile is labelled."""
-
-    def __init__(
-        self,
-        decision: Mapping[str, Any] | None = None,
-        share_kept: bool | None = None,
-        groups: Mapping[str, Sequence[int]] | None = None,
-    ) -> None:
-        self.decision = decision or {}  # options of `label_items` that are other ones now
-        self.share_kept = share_kept  # whether the outlier share is that of before, less groups; None: as before
-        self.groups = groups or {}  # the items of groups that became a class, by its name
-
-
-def _use_checks(store: Store, run: Run | None) -> _Saying:
-    if run is not None:
-        store.use_checks(run.id)
-    return _Saying()
 
 
 def _job_of(examples: Path, pile: Any, options: Mapping[str, Any], folder: Path) -> Job:
@@ -419,94 +392,6 @@ def _clean(label: str) -> str:
     return name
 
 
-def _not_in_pile(missing: Sequence[str]) -> ValueError:
-    some = ", ".join(in_brief(item) for item in missing[:MAX_LISTED_ITEMS])
-    more = f" and {len(missing) - MAX_LISTED_ITEMS} more" if len(missing) > MAX_LISTED_ITEMS else ""
-    are = "is" if len(missing) == 1 else "are"
-    return ValueError(
-        f"{some}{more}, which the corrections name, {are} not in the pile: items are named by the column path of "
-        "labels.csv; give the corrections of this pile"
-    )
-
-
-# ---- the answers
-
-
-def _solve(
-    store: Store,
-    job: Job,
-    decision: Mapping[str, Any],
-    corrections: Mapping[str, str],
-    folder: Path,
-    embedder: Embedder | None,
-    progress: Progress,
-) -> tuple[Labelled, np.ndarray]:
-    """The labelled pile and the number of each of its items."""
-    uploads = folder / UPLOADS if job.kind == "pictures" and (folder / UPLOADS).is_dir() else None
-    examples, pile = job.read(progress, embedder, uploads if uploads and any(uploads.iterdir()) else None)
-    example_ids, ids = place_items(store, job, examples, pile)
-    said_now: set[int] = set()
-    if corrections:
-        rows: dict[str, list[int]] = {}
-        for row, name in enumerate(pile.names):
-            rows.setdefault(printable(name), []).append(row)
-        if missing := [item for item in corrections if item not in rows]:
-            raise _not_in_pile(missing)
-        new_labels = {int(ids[row]): label for item, label in corrections.items() for row in rows[item]}
-        said_now |= new_labels.keys()
-        store.say(new_labels)
-    labels = dict(store.labels())
-    names = {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in store.classes().items()}
-    found = dict(zip(ids.tolist(), marks(pile), strict=True))
-    _check_examples(store, {item: labels[item] for item in labels.keys() - said_now}, names, found)
-    is_example = np.array([item in labels for item in example_ids.tolist()], bool)
-    examples = examples.take(is_example) if not is_example.all() else examples
-    new = [names[labels[item]] for item in example_ids[is_example].tolist()]
-    examples = examples.replace(labels=new) if new != examples.label_names else examples
-    pile_labels = {row: names[labels[item]] for row, item in enumerate(ids.tolist()) if item in labels}
-    store.describe_items({item: (printable(name), mark) for item, (name, mark) in found.items()})
-    return label_items(examples, pile, pile_labels=pile_labels, **decision), ids
-
-
-def _check_examples(
-    store: Store, labels: Mapping[int, int], names: Mapping[int, str], found: Mapping[int, tuple[str, str]]
-) -> None:
-    """Raise ValueError if an item that a person made an example has changed or is gone."""
-    for item, (origin, title, _, mark, came_as) in store.item_facts().items():
-        if item not in labels or origin != PILE or came_as is not None:
-            continue
-        if item not in found or (mark is not None and mark != found[item][1]):
-            now = "has changed" if item in found else "is gone"
-            raise ValueError(
-                f"{in_brief(title)}, an example of {in_brief(names[labels[item]])}, {now} since "
-                "the pile was labelled: put it back, or label the pile again with `handful label`"
-            )
-
-
-def _stored_run(
-    store: Store,
-    labelled: Labelled,
-    ids: np.ndarray,
-    before: Run | None,
-    said: _Saying,
-    decision: Mapping[str, Any],
-) -> Run:
-    """The answers as they are stored, and what has changed by a promotion."""
-    classes = {number: name for number, (name, _) in store.classes().items()}
-    if said.groups and before is not None:
-        row_of = {item: row for row, item in enumerate(ids.tolist())}
-        old = before.labels(classes)
-        rows = {name: [row_of[i] for i in items if i in row_of] for name, items in said.groups.items()}
-        texts = [old.get(item, UNKNOWN_NAME) for item in ids.tolist()]
-        labelled.comparison = compare(texts, label_texts(labelled), rows)
-    facts = facts_of([by_id(group, ids) for group in labelled.groups]) | {
-        "asking": ids[labelled.ask(MAX_ASKED_ITEMS)].tolist(), "decision": dict(decision),
-        "share_kept": labelled.is_share_kept, "detail": float(decision.get("group_detail", 0.0)),
-        "notice": " ".join([] if labelled.comparison is None else labelled.comparison.warnings),
-    }  # fmt: skip
-    return run_of(labelled, ids, dict(store.labels()), classes, before, facts)
-
-
 def _put_into(store: Store, scratch: Path, folder: Path, stack: ExitStack) -> None:
     """Put the file of a new project among the outputs, in place of that of a project that is replaced."""
     store.copy_to(scratch / FILE)
@@ -515,84 +400,3 @@ def _put_into(store: Store, scratch: Path, folder: Path, stack: ExitStack) -> No
     for end in SIDECARS:
         with suppress(FileNotFoundError):
             (folder / f"{FILE}{end}").unlink()
-
-
-# ---- groups that become classes
-
-
-def _promotion(
-    store: Store,
-    run: Run | None,
-    folder: Path,
-    names: Mapping[int | str, str],
-    examples: int | None,
-    join: bool,
-    outlier_share: float | str | None,
-) -> _Saying:
-    """Say that groups are classes; what follows for the share of unknowns."""
-    if run is None or not run.facts["groups"]:
-        raise ValueError(f"the unknowns of {in_brief(folder)} form no groups: there is no group to make a class of")
-    job, _ = stored_job(store, folder)
-    labelled, facts = dict(store.labels()), store.item_facts()
-    groups = _named_groups(run, names, [name for name, _ in store.classes().values()], join)
-    for key in names:  # a person may have labelled some of them since the run
-        groups[key] = [item for item in groups[key][0] if labelled.get(item, UNKNOWN) == UNKNOWN], groups[key][1]
-        if not groups[key][0]:
-            raise ValueError(f"all items of group {key} have a label already: label the pile again to see new groups")
-    labels: dict[int, str | None] = {}
-    for key, name in names.items():
-        items, kinds = groups[key]
-        count = example_count(len(items), kinds) if examples is None else examples
-        labels |= dict.fromkeys(items[:count], name)
-    in_groups = {item for key in names for item in groups[key][0]}
-    no_class = [item for item in in_groups if labelled.get(item) == UNKNOWN]
-    how = "added to" if join else "made"
-    words = ", ".join(f"{key} {how} class {name}" for key, name in names.items())
-    store.say({**dict.fromkeys(no_class), **labels}, f"{PROMOTED}{words}")
-    promoted = [  # items of the pile that were examples at the run
-        (item, code)
-        for item, code in zip(run.given_ids.tolist(), run.given.tolist(), strict=True)
-        if item in facts and facts[item].came_as is None
-    ]
-    unknown = int(run.answers.likely_unknown.sum()) + sum(code == UNKNOWN for _, code in promoted)
-    promoted_share = sum(len(groups[key][0]) for key in names) / max(unknown, 1)
-    remaining_share = 1 - len(labels) / (len(run.ids) + len(promoted))
-    if remaining_share <= 0:
-        raise ValueError("every item of the pile would be an example: nothing is left to label")
-    before = {**job.decision, **run.facts["decision"]}
-    decision: dict[str, Any] = {}
-    for option in ("outlier_share", "unknown_rate"):
-        if isinstance(before.get(option), int | float):  # else it is "auto", or not asked for
-            decision[option] = lower_share(before[option], promoted_share, remaining_share)
-    share_kept = None
-    if outlier_share is not None:
-        decision["outlier_share"], share_kept = outlier_share, False
-    elif run.facts["share_low"] is not None and is_auto(before.get("outlier_share", AUTO)):
-        share = lower_share(run.facts["share"], promoted_share, remaining_share)
-        decision["outlier_share"], share_kept = share, True
-    by_class: dict[str, list[int]] = {}
-    for key, name in names.items():
-        by_class.setdefault(name, []).extend(groups[key][0])
-    return _Saying(decision, share_kept, by_class)
-
-
-def _named_groups(run: Run, names: Mapping[int | str, str], classes: list[str], join: bool) -> Groups:
-    """The groups, or kinds in groups, that are named; ValueError if a name or a number is wrong."""
-    groups: Groups = {}
-    facts = run.facts
-    for number, (items, first, parts) in enumerate(
-        zip(facts["groups"], facts["exemplars"], facts["parts"], strict=True), 1
-    ):
-        order = [*first, *sorted(set(items) - set(first))]
-        groups[number] = order, max(1, len(parts))
-        groups |= {f"{number}.{k}": (list(part), 1) for k, part in enumerate(parts, 1)}
-    for key in names:
-        whole = int(str(key).partition(".")[0])
-        if key not in groups and whole in groups:
-            kinds = len(facts["parts"][whole - 1])
-            range_of_kinds = f"its kinds are {whole}.1 to {whole}.{kinds}" if kinds else "it looks like one kind"
-            raise ValueError(f"there is no {key} in group {whole}: {range_of_kinds}")
-        if isinstance(key, str) and whole in names:
-            raise ValueError(f"group {whole} is named, and {key} in it too: name the group or its kinds")
-    check_names(names, groups, classes or [""], join)
-    return groups

@@ -28,11 +28,6 @@ RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt"
 
 def check_sorting(how: str, folder: Path) -> None:
     """Raise an error, before the work begins, if pictures cannot be sorted into a folder."""
-    if how == "move":
-        raise ValueError(
-            "pictures are no longer moved out of the pile: instead of --sort move, use --sort link, which takes no "
-            "space, or --sort copy"
-        )
     if how not in SORT_WAYS:
         raise ValueError(f"pictures are sorted by {' or '.join(SORT_WAYS)}, not by {how!r}")
     if folder.is_symlink():

@@ -18,7 +18,7 @@ class Cancelled(Exception):
 
 
 @dataclass
-class Job:
+class BackgroundJob:
     """A job and its progress. The work calls `at` at each step, which raises `Cancelled` if it must stop."""
 
     kind: str  # embed or solve
@@ -46,24 +46,24 @@ class Job:
         return {name: getattr(self, name) for name in ("kind", "state", "done", "total", "message")}
 
 
-Work = Callable[[Job], None]
+Work = Callable[[BackgroundJob], None]
 
 
 class Worker:
     """Runs jobs in the order of `submit`. `job` is the one that runs, or the last one."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
-        self.job: Job | None = None
+        self.job: BackgroundJob | None = None
         self._tell = tell
-        self._waiting: deque[tuple[Job, Work]] = deque()
+        self._waiting: deque[tuple[BackgroundJob, Work]] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="handful-worker", daemon=True)
         self._thread.start()
 
-    def submit(self, kind: str, work: Work, message: str = "") -> Job:
+    def submit(self, kind: str, work: Work, message: str = "") -> BackgroundJob:
         """Put a job at the end of the queue; return it."""
-        job = Job(kind, self._tell, message=message)
+        job = BackgroundJob(kind, self._tell, message=message)
         with self._changed:
             if self._idle():
                 self.job = job  # visible at once: a client must not take the state of the last job for this one's
@@ -129,7 +129,7 @@ class Worker:
             self._tell()
 
 
-def _run_job(job: Job, work: Work) -> tuple[str, str]:
+def _run_job(job: BackgroundJob, work: Work) -> tuple[str, str]:
     try:
         work(job)
     except Cancelled:

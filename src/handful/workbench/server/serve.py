@@ -50,41 +50,45 @@ def new_app(title: str) -> FastAPI:
 
     @app.exception_handler(Refusal)
     async def refused(request: Request, error: Refusal) -> JSONResponse:
-        return _say(request, error.status, str(error))
+        return _error_response(request, error.status, str(error))
 
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, error: ClientDisconnect) -> JSONResponse:
-        return _say(request, 400, "the client left before it had sent the whole request")
+        return _error_response(request, 400, "the client left before it had sent the whole request")
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
         sentences = {404: "there is nothing at this address", 405: "this address does not take such requests"}
-        return _say(request, error.status_code, sentences.get(error.status_code, str(error.detail)))
+        return _error_response(request, error.status_code, sentences.get(error.status_code, str(error.detail)))
 
     @app.exception_handler(RequestValidationError)
     async def not_valid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        return _say(request, 422, invalid(first["loc"][1:] or first["loc"], first["msg"]))
+        return _error_response(request, 422, invalid(first["loc"][1:] or first["loc"], first["msg"]))
 
     @app.exception_handler(ValueError)
     async def wrong(request: Request, error: ValueError) -> JSONResponse:
-        return _say(request, 400, str(error))
+        return _error_response(request, 400, str(error))
 
     @app.exception_handler(sqlite3.Error)
     @app.exception_handler(OSError)
     async def not_kept(request: Request, error: Exception) -> JSONResponse:
         if getattr(error, "errno", None) == ENAMETOOLONG:
-            return _say(request, 422, "nothing was changed, because a name is too long: type a shorter one")
-        return _say(request, 507, f"nothing was changed, because it could not be written ({error}): check the disk")
+            return _error_response(request, 422, "nothing was changed, because a name is too long: type a shorter one")
+        return _error_response(
+            request, 507, f"nothing was changed, because it could not be written ({error}): check the disk"
+        )
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        return _say(request, 500, f"something went wrong that should not ({type(error).__name__}): please report it")
+        return _error_response(
+            request, 500, f"something went wrong that should not ({type(error).__name__}): please report it"
+        )
 
     return app
 
 
-def _say(request: Request, status: int, sentence: str) -> JSONResponse:
+def _error_response(request: Request, status: int, sentence: str) -> JSONResponse:
     sentence = plain(sentence)
     log.warning("refused %.20s %.200r: %d, %s", request.method, request.scope["path"], status, sentence)
     return JSONResponse({"error": sentence}, status)
