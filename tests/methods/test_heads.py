@@ -19,7 +19,6 @@ from handful.core.arrays import one_hot, unit
 from handful.core.base import Base, is_base, read_base
 from handful.features import FeatureTable, Protocol, write
 from handful.methods import feat, poodle
-from handful.solving import get_solver
 from handful.training.heads.learned_base import HEADS
 
 NEED_BASE = ("conformal", "feat", "flowr", "frob", "meta_bce", "ood_maml", "peeler", "poodle", "snatcher_f")

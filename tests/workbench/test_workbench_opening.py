@@ -8,7 +8,6 @@ from workbenches import Server, client_of, labels_in, run, write_digits
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
-from handful.project import Project
 from handful.workbench import LiveProject
 
 SHOTS = 3
