@@ -144,17 +144,21 @@ def run(
     )  # fmt: skip
 
 
-def solve_block(work: Work, features: np.ndarray, labels: np.ndarray, base: Base | None, store: Store) -> Iterator[int]:
+def solve_block(
+    work: Work, features: np.ndarray, labels: np.ndarray, base: Base | None, store: Store, threads: int = 1
+) -> Iterator[int]:
     """Draw the tasks once, solve them with each contender, write its figures; yield the number of tasks each time."""
     block = work.block
     episodes = draw(features, labels, work.protocol, seed=block.seed, tasks=range(block.first, block.last))
     for contender, key, about in work.contenders:
         if store.read(key, block, work.figures) is None:  # another run may have written it
-            store.write(key, about, block, solve_cell(contender, episodes, work.figures, base))
+            store.write(key, about, block, solve_cell(contender, episodes, work.figures, base, threads))
         yield block.size
 
 
-def solve_cell(contender: Contender, episodes: Episodes, names: tuple[str, ...], base: Base | None) -> Figures:
+def solve_cell(
+    contender: Contender, episodes: Episodes, names: tuple[str, ...], base: Base | None, threads: int = 1
+) -> Figures:
     """Return the figures of one contender on a block of tasks, [tasks] by name."""
     parameters = dict(contender.parameters)
     if base_dependents([contender]):
@@ -166,7 +170,7 @@ def solve_cell(contender: Contender, episodes: Episodes, names: tuple[str, ...],
         episodes.task,
         method=contender.method,
         base_mean=None if has_own_base or base is None else base.mean,
-        threads=1,
+        threads=threads,
         **parameters,
     )
     return measure(result, episodes.truth, names)
@@ -220,11 +224,12 @@ def _gather(
 def _all(
     work: list[Work], features: FeatureTable, base: Base | None, store: Store, jobs: int
 ) -> Generator[int, None, None]:
-    if jobs <= 1:
-        for unit in work:
-            yield from solve_block(unit, features.features, features.need_labels(), base, store)
-        return
     methods = {contender.method for unit in work for contender, *_ in unit.contenders}
+    has_kernel = all("backend" in get_solver(method).defaults for method in methods)
+    if jobs <= 1 or has_kernel:  # a compiled kernel releases the GIL: threads are enough, and they start at once
+        for unit in work:
+            yield from solve_block(unit, features.features, features.need_labels(), base, store, max(1, jobs))
+        return
     modules = {module for method in methods for module in modules_of(method)}
     path = store.scratch("features.npy")  # the processes share it through the page cache
     try:
