@@ -151,8 +151,8 @@ def test_parts_without_paths_are_named_by_their_rows(folder, handful, rows):
 def test_a_small_folder_of_parts_is_labelled_as_ever(folder, handful, monkeypatch):
     monkeypatch.setattr(in_parts, "MIN_LARGE_PILE_ROWS", sum(SIZES))
     label(handful, "--method", "simpleshot", "--export", "coco")
-    names = ["coco.json", "labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"]
-    assert sorted(contents(folder / "out")) == names
+    names = {"coco.json", "labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"}
+    assert {*contents(folder / "out")} == {*names, "project.sqlite", ".lock.sqlite"}
 
 
 # Runs that do not come to their end
@@ -250,13 +250,13 @@ def test_neither_kind_of_results_is_left_beside_the_other(folder, handful):
     part = "parts/part-00000.parquet"
     label(handful, "--method", "simpleshot", pile=part)
     label(handful, "--method", "simpleshot", "--overwrite")
-    assert sorted(os.listdir(folder / "out")) == ["labels", "model.safetensors", "results.json"]
+    assert {*os.listdir(folder / "out")} == {"labels", "model.safetensors", "results.json", ".lock.sqlite"}
     (folder / "out/results.json").unlink()
     (folder / "out/model.safetensors").unlink()
     assert_refused(handful("label", "examples.parquet", part, "-o", "out"), "'out/labels' exists already")
     label(handful, "--method", "simpleshot", "--overwrite", pile=part)
-    names = ["labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"]
-    assert sorted(os.listdir(folder / "out")) == names
+    names = {"labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"}
+    assert {*os.listdir(folder / "out")} == {*names, "project.sqlite", ".lock.sqlite"}
 
 
 def test_a_folder_of_somebody_else_is_not_taken_for_labels(folder, handful):
@@ -308,7 +308,9 @@ def test_examples_of_another_backbone_are_refused(folder, handful, rows):
 
 def test_there_are_no_groups_to_promote(folder, handful):
     label(handful, "--method", "simpleshot")
-    assert_refused(handful("promote", "out", "1=five", "-o", "more"), "the unknowns of 'out' form no groups")
+    assert_refused(
+        handful("promote", "out", "1=five", "-o", "more"), "the labels of a pile in parts cannot be used here"
+    )
 
 
 # On a cluster

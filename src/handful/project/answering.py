@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +29,13 @@ MAX_LISTED_ITEMS = 3  # items that an error names
 Groups = dict[int | str, tuple[list[int], int]]  # by number: the items, those that stand for all first; kinds
 
 
+@dataclass(frozen=True)
 class Saying:
     """What a command says before the pile is labelled."""
 
-    def __init__(
-        self,
-        decision: Mapping[str, Any] | None = None,
-        share_kept: bool | None = None,
-        groups: Mapping[str, Sequence[int]] | None = None,
-    ) -> None:
-        self.decision = decision or {}  # options of `label_items` that are other ones now
-        self.share_kept = share_kept  # whether the outlier share is that of before, less groups; None: as before
-        self.groups = groups or {}  # the items of groups that became a class, by its name
+    decision: Mapping[str, Any] = field(default_factory=dict)  # options of `label_items` that are other ones now
+    share_kept: bool | None = None  # whether the outlier share is that of before, less groups; None: as before
+    groups: Mapping[str, Sequence[int]] = field(default_factory=dict)  # items of groups that became a class, by name
 
 
 def use_checks(store: Store, run: Run | None) -> Saying:

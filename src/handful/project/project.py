@@ -395,8 +395,12 @@ def _clean(label: str) -> str:
 def _put_into(store: Store, scratch: Path, folder: Path, stack: ExitStack) -> None:
     """Put the file of a new project among the outputs, in place of that of a project that is replaced."""
     store.copy_to(scratch / FILE)
-    own = claim(folder)  # no other process has the old one open
-    stack.callback(own.close)
+    try:
+        own = claim(folder)  # no other process has the old one open
+        stack.callback(own.close)
+    except NotWritten:  # some network drives have no locks
+        if (folder / FILE).exists():
+            raise
     for end in SIDECARS:
         with suppress(FileNotFoundError):
             (folder / f"{FILE}{end}").unlink()
