@@ -84,7 +84,7 @@ def gains_of(pile: RandomPile, seed: int) -> dict[tuple[str, str], np.ndarray]:
     shuffled = rng.permutation(is_unknown)
     gains = {}
     for method in METHODS:
-        solve = partial(handful.solve_task, method=method, threads=1)
+        solve = partial(handful.solve, method=method, threads=1)
         first = solve(pile.task)
         worst = is_unknown[np.argsort(np.asarray(first.outlier_scores)[is_unknown], kind="stable")]
         chosen = {f"{n} random": shuffled[:n] for n in COUNTS} | {f"{n} worst": worst[:n] for n in COUNTS}
@@ -99,7 +99,7 @@ def gains_of(pile: RandomPile, seed: int) -> dict[tuple[str, str], np.ndarray]:
 
 def accuracy_of(pile: RandomPile, seed: int) -> dict[str, np.ndarray]:
     """Accuracy over the classes and unknown after answers, of the whole pile and of the rest, by strategy."""
-    first, accuracies = handful.solve_task(pile.task, threads=1), {}
+    first, accuracies = handful.solve(pile.task, threads=1), {}
     for strategy in STRATEGIES:
         rng, result = np.random.default_rng([SEED, seed]), first
         rows, rest, found = np.arange(0), np.arange(len(pile.truth)), []
@@ -114,7 +114,7 @@ def accuracy_of(pile: RandomPile, seed: int) -> dict[str, np.ndarray]:
                     places = np.argsort(belief(result).max(axis=1), kind="stable")[:new]
                 rows = np.concatenate([rows, rest[places]])
                 task, rest = answered(pile, rows)
-                result = handful.solve_task(task, threads=1)
+                result = handful.solve(task, threads=1)
             right = result.labels == pile.truth[rest]
             found.append((100 * (right.sum() + len(rows)) / len(pile.truth), 100 * right.mean()))
         accuracies[strategy] = np.array(found)

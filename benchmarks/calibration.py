@@ -47,7 +47,7 @@ def measure(features: FeatureTable, method: str, shots: int, tasks: int) -> tupl
     for known, outlier in SHARES:
         protocol = Protocol(shots=shots, queries=known, outlier_queries=outlier)
         episodes = draw(features.features, features.labels, protocol, seed=7, tasks=tasks)
-        result = handful.solve_task(episodes.task, method=method)
+        result = handful.solve(episodes.task, method=method)
         before.append(result.outlier_scores.ravel())
         after.append(result.p_unknown.ravel())
         truth.append(episodes.outlier.ravel())

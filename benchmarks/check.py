@@ -82,7 +82,7 @@ def solve(
     for name, table in track(tables.items(), f"Solving and checking, {method}"):
         piles = [*Source(table).piles(count - count // 2, seed), *Source(table, LARGE).piles(count // 2, seed)]
         with using(posteriors[name]):
-            yield name, [Pile(handful.solve_task(p.task, method=method, threads=1), p.truth) for p in piles]
+            yield name, [Pile(handful.solve(p.task, method=method, threads=1), p.truth) for p in piles]
 
 
 def plain_interval(hits: int, count: int, items: int) -> tuple[float, float]:

@@ -90,9 +90,9 @@ def measure(table: FeatureTable, halves: int, tasks: int, domain: Domain) -> Ite
             outliers = round(WAYS * queries * share / (1 - share))
             protocol = Protocol(WAYS, shots, queries, outlier_ways=1, outlier_queries=outliers, broad=True)
             episodes = draw(novel.features, novel.labels, protocol, seed=SEED + half, tasks=tasks)
-            usual = handful.solve_task(episodes.task, base_mean=base.mean)
+            usual = handful.solve(episodes.task, base_mean=base.mean)
             for promised in PROMISED:
-                found = handful.solve_task(episodes.task, method="conformal", base=base, fdr=promised)
+                found = handful.solve(episodes.task, method="conformal", base=base, fdr=promised)
                 called = {"conformal": np.asarray(found.unknown), "auto": by_probability(usual.p_unknown, promised)}
                 for method, is_called in called.items():
                     false = (is_called & ~episodes.outlier).sum(axis=1) / np.maximum(1, is_called.sum(axis=1))

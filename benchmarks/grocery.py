@@ -69,7 +69,7 @@ def figures(photos: FeatureTable, method: str, told: str | float, splits: int) -
     for seed in range(splits):
         task, truth = split(photos, seed)
         known = truth >= 0
-        result = handful.solve_task(
+        result = handful.solve(
             task, method=method, outlier_share=float(np.mean(~known)) if told == "the truth" else told
         )
         guess = result.probabilities.argmax(axis=-1)

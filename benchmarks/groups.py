@@ -49,7 +49,7 @@ def by_k_means(x: np.ndarray, classes: int) -> np.ndarray:
 
 def measure(features: FeatureTable, protocol: Protocol, tasks: int) -> dict[str, np.ndarray]:
     episodes = draw(features.features, features.labels, protocol, seed=0, tasks=tasks)
-    batch = handful.solve_task(episodes.task)
+    batch = handful.solve(episodes.task)
     found: dict[str, list[float]] = {"groups": [], "k-means, smoothed": [], "k-means, plain": [], "off": []}
     for i in range(tasks):
         task, result = episodes.task[i], batch[i]

@@ -5,7 +5,7 @@
     python benchmarks/methods.py eol kdo     # these two only; writes into a temporary folder
 
 5-way 5-shot, 150 queries, 64 and 640 features, the Gaussian clusters of `speed.py` without preparation: each method
-does its own, and is told the share of outliers, one half. "One by one" is a Python loop of `handful.solve_task(task,
+does its own, and is told the share of outliers, one half. "One by one" is a Python loop of `handful.solve(task,
 task)`, the BLAS keeping its threads; "batched" is one call for a batch of the same tasks, with backend="array" where
 there is a choice; "fast" is that with backend="fast". Tasks are made, and their features checked, beforehand.
 Contenders take turns as in `speed.py`, and answer alike before they are timed. A ratio is that of the medians over the
@@ -49,10 +49,10 @@ def contenders(method: str, tasks: handful.Task) -> dict[str, Run]:
     alone = [tasks[i] for i in range(tasks.batch)]
 
     def batched(**options: str) -> Run:
-        return lambda n: handful.solve_task(tasks[:n], method=method, outlier_share=0.5, **options)
+        return lambda n: handful.solve(tasks[:n], method=method, outlier_share=0.5, **options)
 
     run: dict[str, Run] = {
-        LOOP: lambda n: [handful.solve_task(task, method=method, outlier_share=0.5) for task in alone[:n]]
+        LOOP: lambda n: [handful.solve(task, method=method, outlier_share=0.5) for task in alone[:n]]
     }
     if "backend" not in get_solver(method).defaults:
         return run | {BATCHED: batched()}

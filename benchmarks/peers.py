@@ -38,7 +38,7 @@ from handful.core.prepare import prepare
 from handful.core.task import Task
 from handful.engines.posterior import using
 from handful.features import FeatureTable, digits
-from handful.solving import solve_task
+from handful.solving import solve
 
 SEED = 23  # of the piles; settings of the peers were chosen on seed 99
 SHARES = (0.0, 0.1, 0.5)
@@ -97,7 +97,7 @@ def peers(pile: RandomPile, task: Examples) -> Iterator[tuple[str, Callable[[], 
 
 
 def _handful(pile: RandomPile, **options: Any) -> Answer:
-    result = solve_task(pile.task, threads=1, **options)
+    result = solve(pile.task, threads=1, **options)
     return Answer(result.probabilities.argmax(axis=-1), result.outlier_scores, result.unknown)
 
 
@@ -124,7 +124,7 @@ def figures(answer: Answer, truth: np.ndarray) -> dict[str, float]:
     return {name: 100 * float(value) for name, value in values.items()}
 
 
-def solve(pile: RandomPile, only: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
+def figures_of(pile: RandomPile, only: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
     """The figures of every method, and its seconds."""
     began = time.process_time()
     prepared = prepare(pile.task.support, pile.task.query, PREPARATION)
@@ -170,7 +170,7 @@ def measure(table: FeatureTable, piles: int, many_piles: int, one_class_piles: i
 
     def records(part: str, pile: RandomPile, number: int, shots: int, share: float, only: tuple[str, ...] = ()) -> Any:
         facts = {"part": part, "domain": table.name, "pile": number, "shots": shots, "share": share}
-        for record in solve(pile, only):
+        for record in figures_of(pile, only):
             yield facts | record
 
     for shots in SHOTS:
@@ -215,7 +215,7 @@ def main() -> None:
             continue
         with using(posteriors[name]):
             warm = Source(table, PileRanges(ways=(3, 3))).pile(0)
-            list(solve(warm))  # the first call compiles
+            list(figures_of(warm))  # the first call compiles
             own = list(measure(table, given.piles, given.many_piles, given.one_class_piles))
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -193,7 +193,7 @@ def curves(tasks: int, marks: tuple[int, ...]) -> dict[str, np.ndarray]:
     onehot = one_hot(drawn.task.labels, protocol.ways, like=drawn.task.support)
     columns: dict[str, list[float]] = {name: [] for name in (*TERMS, "share", "right", "accuracy", "auroc")}
     for steps in marks:
-        result = handful.solve_task(drawn.task, steps=steps, **options)
+        result = handful.solve(drawn.task, steps=steps, **options)
         for name, weights in TERMS.items():
             columns[name].append(float(term(result, onehot, weights).mean()))
         measured = figures(result.probabilities, result.outlier_scores, drawn.truth)

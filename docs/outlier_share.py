@@ -38,12 +38,12 @@ def requested_and_predicted(axes: plt.Axes, n: int) -> None:
     """EOL's mean predicted share on piles that hold half unknowns, and on piles that hold the share asked for."""
     shares = np.linspace(0.05, 0.95, 19)
     half = tasks(n, 15, 15)
-    predicted = [handful.solve_task(half.task, method="eol", outlier_share=g).outlier_scores.mean() for g in shares]
+    predicted = [handful.solve(half.task, method="eol", outlier_share=g).outlier_scores.mean() for g in shares]
     axes.plot([0, 1], [0, 1], color="0.7", lw=1)
     axes.plot(shares, predicted, "o-", ms=3, label="the pile holds one half")
     right = [5 * k / 30 for k in SIXTHS]
     own = [
-        handful.solve_task(tasks(n, 30 - 5 * k, 5 * k).task, method="eol", outlier_share=g).outlier_scores.mean()
+        handful.solve(tasks(n, 30 - 5 * k, 5 * k).task, method="eol", outlier_share=g).outlier_scores.mean()
         for k, g in zip(SIXTHS, right, strict=True)
     ]
     axes.plot(right, own, "s", ms=6, label="the pile holds what is asked")

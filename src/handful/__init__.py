@@ -10,8 +10,9 @@ handful labels the pile and sets the unknowns aside. How much of the pile is unk
 
 ==========================  ============================================================
 `solve`, `solve_each`       label a pile, or several piles
-`Task`, `solve_task`        examples and piles as a method takes them, one or many; solve them
+`Task`                      examples and piles as a method takes them, one or many
 `Result`                    the answers
+`Project`                   a folder: a pile, what a person said of it, and its answers
 `EOL`, `KDO`, `EOLKDO`      scikit-learn classifiers; `EOLKDO` is the default method
 `make_estimator`            the classifier of any method by its name: "oslo", "simpleshot+knn"
 `load`                      a fitted classifier from the file that `save` wrote
@@ -61,7 +62,6 @@ if TYPE_CHECKING:  # the names below as editors and type checkers see them
     from handful.solving import list_methods as list_methods
     from handful.solving import solve as solve
     from handful.solving import solve_each as solve_each
-    from handful.solving import solve_task as solve_task
 
 # Names are imported where they are first used, so that `import handful` and `handful --help` are quick. There is no
 # `__all__`: with it, help(handful) would print every inherited method of every class.
@@ -71,7 +71,7 @@ _HOMES = {
     "handful.estimators": ("EOL", "EOLKDO", "KDO", "load", "make_estimator"),
     "handful.methods": ("register",),
     "handful.project": ("Project",),
-    "handful.solving": ("Result", "describe", "list_methods", "solve", "solve_each", "solve_task"),
+    "handful.solving": ("Result", "describe", "list_methods", "solve", "solve_each"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("backbones", "bench", "estimators", "features", "methods", "metrics", "report", "training", "workbench")

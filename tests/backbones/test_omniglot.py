@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from handful import solve, solve_task
+from handful import solve
 from handful.backbones import load_backbone
 from handful.backbones.catalogue import SHIPPED
 from handful.core.base import HEADS, read_base
@@ -85,7 +85,7 @@ def test_characters_that_it_never_saw_are_told_apart(shared):
     backbone = load_backbone("omniglot")
     features = embed_set(some, backbone)
     episodes = draw(features.features, features.labels, Protocol(), seed=0, tasks=300)
-    result = solve_task(episodes.task, method="simpleshot", base_mean=read_base(backbone.base).mean)
+    result = solve(episodes.task, method="simpleshot", base_mean=read_base(backbone.base).mean)
     found = figures(result.probabilities, result.outlier_scores, episodes.truth)
     assert found["accuracy"].mean() > 0.97
     assert found["auroc"].mean() > 0.95

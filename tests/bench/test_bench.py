@@ -32,7 +32,7 @@ from handful.bench.store import Block, code_of, describe, fingerprint, key_of
 from handful.bench.tables import write_csv, write_json, write_markdown
 from handful.core.metrics import figures
 from handful.features import FeatureTable, Protocol, digits, draw, write
-from handful.solving import list_methods, solve_task
+from handful.solving import list_methods, solve
 
 pytest.importorskip("pyarrow")
 
@@ -65,7 +65,7 @@ def test_every_method_sees_the_tasks_that_draw_gives_and_what_the_paper_told_it(
     for cell in imbalanced.benchmark.cells:
         for seed, number in ((0, 7), (1, 99), (1, 100), (0, 104)):
             alone = draw(*digits(), cell.protocol, seed=seed, tasks=[number])
-            found = solve_task(alone.task, method=cell.contender.method, threads=1, **cell.contender.parameters)
+            found = solve(alone.task, method=cell.contender.method, threads=1, **cell.contender.parameters)
             by_hand = figures(found.probabilities, found.outlier_scores, alone.truth)
             for name in FIGURES:
                 assert imbalanced[cell.column, cell.row][name][seed * 105 + number] == pytest.approx(
@@ -98,7 +98,7 @@ def test_other_figures_are_measured_as_scikit_learn_does(embedded, tmp_path):
     for cell in of.cells:
         alone = draw(*digits(), cell.protocol, tasks=3)
         told = {} if cell.row == "kdo" else {"outlier_share": 0.5}
-        result = solve_task(alone.task, method=cell.contender.method, threads=1, **told)
+        result = solve(alone.task, method=cell.contender.method, threads=1, **told)
         measured = found[cell.column, cell.row]
         for i, (truth, outlier) in enumerate(zip(alone.truth, alone.outlier, strict=True)):
             closest = np.asarray(result.probabilities)[i].argmax(axis=-1)
@@ -443,7 +443,7 @@ def test_a_benchmark_takes_unequal_and_broad_tasks(embedded, tmp_path):
     protocol = Protocol(ways=3, shots=2, broad=True, unequal_shots=1.0, unequal_queries=1.0)
     results = run(make("balanced", "knn", protocol), embedded, embedded, Store(tmp_path), tasks=5)
     alone = draw(*digits(), protocol, seed=0, tasks=[3])
-    found = solve_task(alone.task, method="knn", base_mean=embedded.mean)
+    found = solve(alone.task, method="knn", base_mean=embedded.mean)
     by_hand = figures(found.probabilities, found.outlier_scores, alone.truth)["auroc"][0]
     assert results["15 + 15", "kNN distance"]["auroc"][3] == pytest.approx(100 * by_hand)
 

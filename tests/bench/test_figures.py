@@ -32,7 +32,7 @@ def test_chance_lands_on_the_published_figures(tiny_imagenet, name, tasks):
         pytest.importorskip("pyod")
     features, labels, base_mean = tiny_imagenet
     episodes = draw(features, labels, Protocol(), seed=0, tasks=tasks)
-    result = handful.solve_task(episodes.task, method=name, base_mean=base_mean)
+    result = handful.solve(episodes.task, method=name, base_mean=base_mean)
     found = figures(result.probabilities, result.outlier_scores, episodes.truth)
     for (figure, values), published, theirs in zip(found.items(), PUBLISHED[name], HALF_WIDTHS, strict=True):
         if published is not None:

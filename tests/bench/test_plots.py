@@ -12,7 +12,7 @@ from handful.bench.settings import balanced, imbalanced, parse_methods, sweep_b
 from handful.bench.tables import values
 from handful.core.metrics import aupr, auroc, figures, mean_and_half_width, precision_at_recall
 from handful.features import Protocol, draw
-from handful.solving import solve_task
+from handful.solving import solve
 
 METHODS = "eol,ostim,oslo,knn,simpleshot,bdcspn,tim_gd,openmax:weibull=false"
 
@@ -148,7 +148,7 @@ def test_curves_of_scores_whose_curves_are_known():
 
 
 def test_areas_under_the_curves_are_the_figures(episodes):
-    scores = solve_task(episodes.task, method="eol").outlier_scores
+    scores = solve(episodes.task, method="eol").outlier_scores
     roc, recall = plots.curves({"EOL": (scores, episodes.outlier)}).axes
     rate, found = lines(roc)["EOL"].get_data()
     at, precision = lines(recall)["EOL"].get_data()
@@ -180,13 +180,13 @@ def test_optimisation_shows_the_loss_and_the_figures_of_the_stopped_method(embed
     protocol = Protocol(queries=8, outlier_queries=8)
     loss, measured = plots.optimisation(embedded, None, protocol, seed=2, task=3).axes
     episode = draw(embedded.features, embedded.labels, protocol, seed=2, tasks=[3])
-    history = solve_task(episode.task, method="eol", b=0.5, history=True).history[0]
+    history = solve(episode.task, method="eol", b=0.5, history=True).history[0]
     np.testing.assert_allclose(loss.lines[0].get_ydata(), history, rtol=1e-5)
     assert history[-1] < history[0]
     drawn = {line.get_label(): line for line in measured.lines}
     assert list(drawn) == ["Acc", "AUROC", "AUPR", "Prec@0.9"]
     for steps in (0, 5, 50):
-        stopped = solve_task(episode.task, method="eol", b=0.5, steps=steps)
+        stopped = solve(episode.task, method="eol", b=0.5, steps=steps)
         found = figures(stopped.probabilities, stopped.outlier_scores, episode.truth)
         for line, value in zip(drawn.values(), found.values(), strict=True):
             at, shown = line.get_data()
@@ -199,8 +199,8 @@ def test_the_gallery_solves_the_methods_on_the_same_tasks_and_tells_them_the_sha
     assert list(found) == ["curves", "histograms-eol", "histograms-knn-k=2", "optimisation"]
     episodes = draw(embedded.features, embedded.labels, protocol, seed=1, tasks=3)
     own = {
-        "EOL": solve_task(episodes.task, method="eol", b=0.7).outlier_scores,
-        "kNN distance (k=2)": solve_task(episodes.task, method="knn", k=2).outlier_scores,
+        "EOL": solve(episodes.task, method="eol", b=0.7).outlier_scores,
+        "kNN distance (k=2)": solve(episodes.task, method="knn", k=2).outlier_scores,
     }
     expected = plots.curves({name: (scores, episodes.outlier) for name, scores in own.items()})
     for ours, theirs in zip(found["curves"].axes, expected.axes, strict=True):

@@ -99,7 +99,7 @@ def test_a_posterior_never_rises_with_the_share_and_comes_back_from_its_file(sho
 
 def test_the_shipped_posterior_is_honest_on_pixels_that_it_never_saw(drawn):
     some = drawn[:50]
-    results = [handful.solve_task(pile.task, method="kdo") for pile in some]
+    results = [handful.solve(pile.task, method="kdo") for pile in some]
     errors = [abs(float(r.outlier_share) - pile.share) for r, pile in zip(results, some, strict=True)]
     covered = [
         low <= pile.share <= high
@@ -124,10 +124,10 @@ def test_a_source_is_judged_by_what_others_taught(shown):
 
 def test_another_posterior_is_used_for_a_while_and_given_back(drawn):
     other = Posterior(("g",), -8.0, np.zeros(1), np.zeros(1), np.ones(1))  # hardly anything is unknown
-    before = handful.solve_task(drawn[0].task, method="kdo").outlier_share
+    before = handful.solve(drawn[0].task, method="kdo").outlier_share
     with engine.using(other):
-        assert handful.solve_task(drawn[0].task, method="kdo").outlier_share < 0.02
-    assert handful.solve_task(drawn[0].task, method="kdo").outlier_share == before
+        assert handful.solve(drawn[0].task, method="kdo").outlier_share < 0.02
+    assert handful.solve(drawn[0].task, method="kdo").outlier_share == before
 
 
 # Estimators of the share
@@ -185,7 +185,7 @@ def test_errors_are_in_points_and_differences_are_taken_over_sources(embedded):
     np.testing.assert_allclose([r["error"] for r in half], [50 - 100 * r["share"] for r in half])
     first = next(r for r in records if r["estimator"] == "posterior")
     task = piles.Source(embedded, piles.PileRanges(items=(30, 60))).pile(0).task
-    assert first["estimate"] == pytest.approx(100 * handful.solve_task(task, method="kdo").outlier_share)
+    assert first["estimate"] == pytest.approx(100 * handful.solve(task, method="kdo").outlier_share)
     errors = {"a_1": (10, 12), "a_2": (-10, 16), "b": (4, -5)}  # of the posterior and of another
     made = [
         {"estimator": name, "domain": domain, "error": float(error)}

@@ -82,7 +82,7 @@ def task():
 
 @pytest.fixture(scope="module")
 def result(task):
-    return handful.solve_task(task[0])
+    return handful.solve(task[0])
 
 
 def test_the_expected_precision_is_the_mean_confidence_of_the_labels(result):
@@ -125,7 +125,7 @@ def test_groups_are_of_items_that_are_likely_unknown(result):
 
 
 def test_a_batch_has_a_precision_for_each_task(task):
-    batch = handful.solve_task(task)
+    batch = handful.solve(task)
     assert batch.expected_precision.shape == (3,)
     strict = batch.at_precision(0.9)
     for i in range(3):
@@ -146,7 +146,7 @@ def test_torch_answers_are_decided_alike(torch, task, result):
 
 
 def test_ranks_promise_nothing(task):
-    ranked = handful.solve_task(task[0], method="knn")
+    ranked = handful.solve(task[0], method="knn")
     assert ranked.expected_precision is None
     assert ranked.expected_precision_by_class is None
     assert not ranked.set_aside.any()

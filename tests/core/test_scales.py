@@ -15,7 +15,7 @@ from handful.core.prepare import prepare
 from handful.core.task import Task
 from handful.estimators.model_reader import load
 from handful.methods.registry import METHODS
-from handful.solving import get_solver, list_methods, solve, solve_task
+from handful.solving import get_solver, list_methods, solve
 
 DIMENSION, SHOTS = 16, 3
 SCALES = [
@@ -113,9 +113,9 @@ def test_the_largest_feature_comes_near_one_if_a_factor_can_do_it(value):
 def test_tasks_of_a_batch_keep_their_own_scale(monkeypatch):
     (s, y, q), (_, _, tiny) = task(), task(1e-40)
     batch = Task(np.stack([s, s * 1e-40, s]), [y] * 3, np.stack([q, tiny, q]))
-    whole = solve_task(batch, method="eol")
+    whole = solve(batch, method="eol")
     monkeypatch.setattr(sys.modules["handful.solving.solve"], "CHUNK_BYTES", (1, 1))  # each task by itself
-    each = solve_task(batch, method="eol")
+    each = solve(batch, method="eol")
     alone = solve(s, y, q, method="eol")
     for result in (whole, each):
         for i in range(3):

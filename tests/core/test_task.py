@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse
 from loops import loop
 
-from handful import UNKNOWN, Result, Task, solve, solve_each, solve_task
+from handful import UNKNOWN, Result, Task, solve, solve_each
 from handful.core import decide
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import Number, OneOf, SomeOf, check
@@ -114,7 +114,7 @@ REFUSALS = {  # the beginning of the sentence, and what it is the answer to
         np.empty((0, 6, 8)), LABELS, np.empty((0, 9, 8))
     ),
     r"^query is missing": lambda: solve(SUPPORT, LABELS, None),
-    r"^support is a Task, .*: call handful.solve_task": lambda: solve(Task(SUPPORT, LABELS, QUERY), None, None),
+    r"^support is a Task, .*: call handful.solve": lambda: solve(Task(SUPPORT, LABELS, QUERY), None, None),
     r"^labels are a single NoneType: give a list": lambda: solve(SUPPORT, None, QUERY, method="eol"),
     r"^support has 8 features per item and query has 7: .*same backbone": lambda: Task(SUPPORT, LABELS, QUERY[:, :7]),
     r"^support has shape \(2, 6, 8\) and query \(3, 9, 8\): ": lambda: Task(
@@ -123,7 +123,7 @@ REFUSALS = {  # the beginning of the sentence, and what it is the answer to
     r"^support has shape \(2, 6, 8\) and query \(9, 8\): ": lambda: Task(SUPPORTS, LABEL_ROWS, QUERY),
     r"^query is not a rectangular table of numbers": lambda: Task(SUPPORT[:, :2], LABELS, [[1.0, 2.0], [3.0]]),
     r"^support label 5 of task 1 is -1, ": lambda: Task(SUPPORTS, spoiled(LABEL_ROWS, (1, 5), -1), QUERIES),
-    r"^task 1 is a batch of 2 tasks: call solve_task on it": lambda: solve_each(
+    r"^task 1 is a batch of 2 tasks: call solve on it": lambda: solve_each(
         [Task(SUPPORT, LABELS, QUERY), Task(*two_tasks())], method="eol"
     ),
     r"^task 0 is a tuple: make a handful.Task": lambda: solve_each([(SUPPORT, LABELS, QUERY)], method="eol"),
@@ -288,7 +288,7 @@ def test_a_forgotten_query_or_label_argument_is_named():
 def test_a_task_without_pile_learns_its_classes_and_says_nothing_of_nobody(method, size):
     task = Task.of_examples(np.stack([SUPPORT] * size), np.stack([LABELS] * size))
     task = task[0] if size == 1 else task
-    result = solve_task(task, method=method)
+    result = solve(task, method=method)
     assert result.labels.shape == result.confidence.shape == ((0,) if size == 1 else (2, 0))
     assert "0 items, 3 classes" in repr(result)
     assert result.state
@@ -299,7 +299,7 @@ def test_a_batch_without_pile_is_not_given_to_the_fused_kernel_even_where_it_is_
     program = """
 import handful.engines.descent_numba, numpy as np
 task = handful.Task.of_examples(np.ones((2, 3, 4)), [[0, 1, 1]] * 2)
-print(handful.solve_task(task, method="eol").probabilities.shape)
+print(handful.solve(task, method="eol").probabilities.shape)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout == "(2, 0, 2)\n", done.stderr
@@ -310,7 +310,7 @@ def test_unequal_shots_flow(method):
     support = np.concatenate([SUPPORT, items([0, 0, 0], seed=7)])
     task = Task(support, [*LABELS, 0, 0, 0], QUERY)
     assert task.shots.tolist() == [[5, 2, 2]]
-    np.testing.assert_array_equal(solve_task(task, method=method, outlier_share=SHARE).labels, TRUTH)
+    np.testing.assert_array_equal(solve(task, method=method, outlier_share=SHARE).labels, TRUTH)
 
 
 # --- shapes ---
@@ -645,7 +645,7 @@ def test_one_task_of_a_batch_is_that_task_alone():
 def test_stacked_tasks_are_the_batch():
     support, labels, query = two_tasks()
     stacked = Task.stack([Task(*parts) for parts in zip(support, labels, query, strict=True)])
-    assert_same(solve_task(stacked, method="eol"), solve(support, labels, query, method="eol"), atol=0)
+    assert_same(solve(stacked, method="eol"), solve(support, labels, query, method="eol"), atol=0)
 
 
 # --- the result ---
@@ -805,7 +805,7 @@ def test_solve_each_equals_solving_each_alone(method):
     results = solve_each(tasks, method=method, outlier_share=SHARE, dtype="float64")
     assert len(results) == len(tasks)
     for task, result in zip(tasks, results, strict=True):
-        assert_same(result, solve_task(task, method=method, outlier_share=SHARE, dtype="float64"))
+        assert_same(result, solve(task, method=method, outlier_share=SHARE, dtype="float64"))
         assert result.labels.dtype.kind == task.classes.dtype.kind
 
 
@@ -822,7 +822,7 @@ def test_solve_each_gives_each_task_its_own_share():
     results = solve_each(tasks, method="eol", outlier_share=shares, dtype="float64")
     for task, share, result in zip(tasks, shares, results, strict=True):
         assert result.outlier_share == share
-        assert_same(result, solve_task(task, method="eol", outlier_share=share, dtype="float64"))
+        assert_same(result, solve(task, method="eol", outlier_share=share, dtype="float64"))
     with pytest.raises(ValueError, match=r"^outlier_share has 2 values for 3 tasks"):
         solve_each(tasks, method="eol", outlier_share=shares[:2])
 

@@ -120,9 +120,7 @@ def test_exponential_and_logarithm_are_exact_to_single_precision():
 
 def test_threads_and_chunks_change_nothing(episodes):
     def scores(threads, **options):
-        return handful.solve_task(
-            episodes.task, method="eol", backend="fast", threads=threads, **options
-        ).outlier_scores
+        return handful.solve(episodes.task, method="eol", backend="fast", threads=threads, **options).outlier_scores
 
     np.testing.assert_array_equal(scores(1, outlier_share=0.5), scores(2, outlier_share=0.5))
     # An estimated share may differ in its last digit: some processors round exp() by the place of a number in its array

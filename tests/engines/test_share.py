@@ -106,7 +106,7 @@ def test_more_unknowns_are_estimated_to_be_more():
 
 @pytest.mark.parametrize("shots", [1, 5])
 def test_where_nothing_is_unknown_hardly_anything_is_called_so(shots):
-    found = handful.solve_task(tasks_at(30, 0, shots, tasks=60, outlier_ways=0).task)
+    found = handful.solve(tasks_at(30, 0, shots, tasks=60, outlier_ways=0).task)
     assert found.unknown.mean() < (0.12 if shots == 1 else 0.03)
     assert np.median(found.outlier_share) < (0.15 if shots == 1 else 0.1)
 
@@ -143,7 +143,7 @@ def test_torch_gives_what_numpy_gives(episodes):
     import torch
 
     task = episodes.task[:3]
-    plain = handful.solve_task(task)
+    plain = handful.solve(task)
     found = handful.solve(torch.asarray(task.support), task.labels, torch.asarray(task.query))
     np.testing.assert_allclose(found.outlier_share, plain.outlier_share, atol=1e-3)
     np.testing.assert_allclose(found.outlier_scores.numpy(), plain.outlier_scores, atol=0.02)
@@ -161,11 +161,11 @@ def test_the_interval_holds_the_estimate_and_lies_between_0_and_1(episodes):
 
 def test_the_default_is_eol_and_kdo_over_the_shares_that_may_be_true(episodes):
     task = episodes.task[:4]
-    found, blend = handful.solve_task(task), handful.solve_task(task, method="eol_kdo", outlier_share="auto")
+    found, blend = handful.solve(task), handful.solve(task, method="eol_kdo", outlier_share="auto")
     np.testing.assert_array_equal(found.outlier_scores, blend.outlier_scores)
     np.testing.assert_allclose(found.outlier_share, found.p_unknown.mean(axis=1), atol=1e-6)
     assert found.made_by["method"] == get_solver("auto").name == "eol_kdo"
-    told = handful.solve_task(task, method="eol_kdo", outlier_share=found.outlier_share)
+    told = handful.solve(task, method="eol_kdo", outlier_share=found.outlier_share)
     assert told.outlier_share_interval is None
     assert found.outlier_share_interval.shape == (4, 2)
     assert found[2].outlier_share_interval.tolist() == found.outlier_share_interval[2].tolist()
@@ -174,20 +174,20 @@ def test_the_default_is_eol_and_kdo_over_the_shares_that_may_be_true(episodes):
 @pytest.mark.parametrize("method", ["eol", "simpleshot+eol"])
 def test_a_method_that_is_told_nothing_works_with_the_estimate(episodes, method):
     task = episodes.task[:4]
-    found = handful.solve_task(task, method=method)
+    found = handful.solve(task, method=method)
     np.testing.assert_allclose(found.outlier_share, estimate(task).estimate, atol=1e-4)
-    told = handful.solve_task(task, method=method, outlier_share=found.outlier_share)
+    told = handful.solve(task, method=method, outlier_share=found.outlier_share)
     np.testing.assert_allclose(found.outlier_scores, told.outlier_scores, atol=1e-4)
     assert found.outlier_share_interval.shape == (4, 2)
 
 
 def test_the_paper_s_b_is_taken_before_any_estimate(episodes):
-    assert handful.solve_task(episodes.task[:2], method="eol", b=0.3).outlier_share_interval is None
+    assert handful.solve(episodes.task[:2], method="eol", b=0.3).outlier_share_interval is None
 
 
 def test_a_method_that_only_ranks_calls_the_estimated_share_unknown(episodes):
     task = episodes.task[:4]
-    found = handful.solve_task(task, method="knn")
+    found = handful.solve(task, method="knn")
     np.testing.assert_allclose(found.unknown.mean(axis=1), estimate(task).estimate, atol=1 / 150)
     np.testing.assert_allclose(found.outlier_share_interval, estimate(task).interval, atol=0.01)
 
@@ -195,9 +195,9 @@ def test_a_method_that_only_ranks_calls_the_estimated_share_unknown(episodes):
 def test_names_and_arrays_may_come_in_any_of_the_usual_ways(episodes):
     task = episodes.task[0]
     arrays = task.support[0], task.classes[task.labels[0]], task.query[0]
-    one = handful.solve_task(task)
+    one = handful.solve(task)
     for other in (
-        handful.solve_task(task, method="auto"),
+        handful.solve(task, method="auto"),
         handful.solve(*arrays),
         handful.solve(support=arrays[0], labels=arrays[1], query=arrays[2]),
         handful.solve_each([task])[0],
@@ -206,7 +206,7 @@ def test_names_and_arrays_may_come_in_any_of_the_usual_ways(episodes):
     with pytest.raises(TypeError, match="positional arguments"):
         handful.solve(*arrays, arrays[0])
     with pytest.raises(ValueError, match=r"there is no method 'automatic' .*; there are: auto, bdcspn"):
-        handful.solve_task(task, method="automatic")
+        handful.solve(task, method="automatic")
 
 
 def test_the_estimator_keeps_what_was_estimated(episodes):

@@ -423,7 +423,7 @@ def test_reading_can_be_interrupted(tmp_path):
     with path.open("wb") as file:
         file.write(b"\x80\x04(")
         for _ in range(100):
-            file.write(b"N0" * 1_000_000)  # None, and away with it
+            file.write(b"]0" * 1_000_000)  # a new list, and away with it
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -433,6 +433,6 @@ def test_reading_can_be_interrupted(tmp_path):
             os._exit(42)
         finally:
             os._exit(1)
-    time.sleep(0.5)
+    time.sleep(0.3)
     os.kill(child, signal.SIGINT)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42

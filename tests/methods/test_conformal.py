@@ -200,7 +200,7 @@ def test_one_class_no_query_one_item_and_more_ways_than_the_base_has():
     support, labels = items[:, :8].reshape(-1, DIMENSION), np.repeat(np.arange(9), 8)  # nine ways, eight shots
     many = handful.solve(support, labels, items[:, 8:].reshape(-1, DIMENSION), method="conformal", base=base)
     assert np.isfinite(many.outlier_scores).all()
-    none = handful.solve_task(handful.Task.of_examples(support, labels), method="conformal", base=base)
+    none = handful.solve(handful.Task.of_examples(support, labels), method="conformal", base=base)
     assert len(none.labels) == 0
     assert none.threshold > 1 - 0.1 / 2001
     single = handful.solve(support, labels, items[0, 9:], method="conformal", base=base)

@@ -38,7 +38,7 @@ def landing(share, ways, shots, seed):
     outlier_ways = min(5, 10 - ways)
     known, outliers = max(1, round(150 * (1 - share) / ways)), max(1, round(150 * share / outlier_ways))
     tasks = draw(*digits(), Protocol(ways, shots, known, outlier_ways, outliers), seed=seed, tasks=5).task
-    return handful.solve_task(tasks, method="eol", outlier_share=share, backend="array").outlier_scores.mean()
+    return handful.solve(tasks, method="eol", outlier_share=share, backend="array").outlier_scores.mean()
 
 
 @loop("share", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
@@ -81,27 +81,25 @@ def test_an_item_far_from_every_class_still_has_a_closest_one():
 
 
 def test_telling_b_or_the_share_it_means_is_the_same(episodes):
-    told = handful.solve_task(episodes.task, method="eol", outlier_share=float(share_of(0.3)))
-    given_b = handful.solve_task(episodes.task, method="eol", b=0.3)
+    told = handful.solve(episodes.task, method="eol", outlier_share=float(share_of(0.3)))
+    given_b = handful.solve(episodes.task, method="eol", b=0.3)
     np.testing.assert_allclose(told.outlier_scores, given_b.outlier_scores, **CLOSE)
     assert given_b.outlier_share == pytest.approx(0.1812, abs=1e-4)
 
 
 def test_a_share_for_each_task_is_used_for_that_task(episodes):
     shares = np.linspace(0.2, 0.8, 20)
-    together = handful.solve_task(episodes.task, method="eol", outlier_share=shares)
-    alone = handful.solve_task(episodes.task[13:14], method="eol", outlier_share=float(shares[13]))
+    together = handful.solve(episodes.task, method="eol", outlier_share=shares)
+    alone = handful.solve(episodes.task[13:14], method="eol", outlier_share=float(shares[13]))
     np.testing.assert_allclose(together.outlier_scores[13], alone.outlier_scores[0], **CLOSE)
     np.testing.assert_array_equal(together.outlier_share, shares)
 
 
 def test_class_weights_by_ways_and_shots_agree_only_where_both_are_equal(episodes):
-    five = [
-        handful.solve_task(episodes.task, method="eol", marginal_weight=w).outlier_scores for w in ("ways", "shots")
-    ]
+    five = [handful.solve(episodes.task, method="eol", marginal_weight=w).outlier_scores for w in ("ways", "shots")]
     np.testing.assert_allclose(*five, **CLOSE)
     one_shot = draw(*digits(), Protocol(shots=1), tasks=2).task
-    one = [handful.solve_task(one_shot, method="eol", marginal_weight=w).outlier_scores for w in ("ways", "shots")]
+    one = [handful.solve(one_shot, method="eol", marginal_weight=w).outlier_scores for w in ("ways", "shots")]
     assert np.abs(one[0] - one[1]).max() > 0.1
 
 
@@ -114,11 +112,11 @@ def test_class_weights_by_shots_follow_each_class_where_shots_are_unequal(episod
 
 
 def test_history_is_kept_when_asked_and_falls(episodes):
-    result = handful.solve_task(episodes.task, method="eol", history=True, steps=20)
+    result = handful.solve(episodes.task, method="eol", history=True, steps=20)
     assert result.history.shape == (20, 21)
     assert np.all(result.history[:, -1] < result.history[:, 0])
     assert result[4].history.shape == (21,)
-    assert handful.solve_task(episodes.task, method="eol").history is None
+    assert handful.solve(episodes.task, method="eol").history is None
 
 
 def test_it_beats_both_yardsticks_on_the_digits():
@@ -127,7 +125,7 @@ def test_it_beats_both_yardsticks_on_the_digits():
     tasks = draw(*digits(), Protocol(), seed=11, tasks=60)
     figures = {}
     for name in ("eol", "knn", "simpleshot"):
-        r = handful.solve_task(tasks.task, method=name)
+        r = handful.solve(tasks.task, method=name)
         figures[name] = metrics.figures(r.probabilities, r.outlier_scores, tasks.truth)
     for other in ("knn", "simpleshot"):
         for figure in ("accuracy", "auroc", "aupr", "prec@0.9"):

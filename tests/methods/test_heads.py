@@ -326,7 +326,7 @@ def test_learning_helps_where_the_noise_can_be_told(learned):
     accuracy = {}
     for name in ("simpleshot", "feat", "snatcher_f", "peeler"):
         given = {"base": learned} if name != "simpleshot" else {"base_mean": learned.mean}
-        result = handful.solve_task(episodes.task, method=name, outlier_share=0.5, **given)
+        result = handful.solve(episodes.task, method=name, outlier_share=0.5, **given)
         accuracy[name] = figures(result.probabilities, result.outlier_scores, episodes.truth)["accuracy"].mean()
     assert min(accuracy["feat"], accuracy["peeler"]) > accuracy["simpleshot"] + 0.05
     assert accuracy["snatcher_f"] == accuracy["feat"]

@@ -69,7 +69,7 @@ def few():
 
 @loop("share", [0.2, 0.45])
 def test_it_is_the_equations_written_out(few, share):
-    found = handful.solve_task(few.task, method="kdo", outlier_share=share, dtype="float64")
+    found = handful.solve(few.task, method="kdo", outlier_share=share, dtype="float64")
     for i in range(2):
         p, odds = kdo_by_hand(few.task.support[i], few.task.labels[i].tolist(), few.task.query[i], share)
         np.testing.assert_allclose(found.probabilities[i], p, atol=1e-5)  # prepared in single precision
@@ -79,7 +79,7 @@ def test_it_is_the_equations_written_out(few, share):
 @loop("name", ["kdo", "eol_kdo"])
 @loop("share", [0.1, 0.5, 0.9])
 def test_the_mean_predicted_share_is_the_one_it_was_told(episodes, name, share):
-    found = handful.solve_task(episodes.task, method=name, outlier_share=share)
+    found = handful.solve(episodes.task, method=name, outlier_share=share)
     limit = 0.02 if name == "kdo" else 0.1  # EOL ends only near the share
     assert found.outlier_scores.mean(axis=1) == pytest.approx(share, abs=limit)
 
@@ -104,11 +104,11 @@ def test_a_share_beside_0_or_1_gives_finite_answers(episodes, name, backend):
 def test_the_classes_of_known_items_are_nudged_towards_equal_sizes_but_not_forced():
     protocol = Protocol(queries=20, outlier_queries=10)
     equal = draw(*digits(), protocol, seed=1, tasks=20)
-    found = handful.solve_task(equal.task, method="kdo", outlier_share=1 / 3)
+    found = handful.solve(equal.task, method="kdo", outlier_share=1 / 3)
     spread = found.probabilities.mean(axis=1).std(axis=1).mean()
     assert spread < 0.01  # of 2 / 15 each
     unequal = draw(*digits(), Protocol(queries=20, outlier_queries=10, unequal_queries=1.0), seed=1, tasks=20)
-    found = handful.solve_task(unequal.task, method="kdo", outlier_share=1 / 3)
+    found = handful.solve(unequal.task, method="kdo", outlier_share=1 / 3)
     sizes = (unequal.truth[..., None] == np.arange(5)).mean(axis=1)
     assert found.probabilities.mean(axis=1).std(axis=1).mean() > 2 * spread
     assert np.corrcoef(found.probabilities.mean(axis=1).ravel(), sizes.ravel())[0, 1] > 0.5
@@ -116,7 +116,7 @@ def test_the_classes_of_known_items_are_nudged_towards_equal_sizes_but_not_force
 
 def test_without_the_share_kdo_averages_over_those_that_may_be_true(episodes):
     """By the posterior's weights, of KDO at each share."""
-    found = handful.solve_task(episodes.task, method="kdo", dtype="float64")
+    found = handful.solve(episodes.task, method="kdo", dtype="float64")
     weights = found.state["weights"]
     np.testing.assert_allclose(weights.sum(axis=1), 1)
     assert (weights > 0.02).sum(axis=1).min() >= 2  # no single share is believed in
@@ -131,7 +131,7 @@ def test_without_the_share_kdo_averages_over_those_that_may_be_true(episodes):
 @loop(("known", "outlier"), [(25, 5), (5, 25)])
 def test_not_told_the_share_it_ranks_unknowns_well_above_eol_that_takes_one_half(known, outlier):
     tasks = draw(*digits(), Protocol(queries=known, outlier_queries=outlier), seed=2, tasks=40)
-    found, half = handful.solve_task(tasks.task), handful.solve_task(tasks.task, method="eol", outlier_share=0.5)
+    found, half = handful.solve(tasks.task), handful.solve(tasks.task, method="eol", outlier_share=0.5)
     best, eol = (auroc(result.outlier_scores, tasks.outlier).mean() for result in (found, half))
     assert found.made_by["method"] == "eol_kdo"
     assert best > eol + 0.02

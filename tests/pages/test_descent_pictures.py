@@ -35,9 +35,7 @@ def tasks():
 
 
 def eol(tasks, steps, **options):
-    return handful.solve_task(
-        tasks, method="eol", outlier_share=0.5, steps=steps, backend="array", threads=1, **options
-    )
+    return handful.solve(tasks, method="eol", outlier_share=0.5, steps=steps, backend="array", threads=1, **options)
 
 
 @pytest.mark.parametrize("steps", [0, 1, 7, 20])

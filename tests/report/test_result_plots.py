@@ -130,7 +130,7 @@ def test_without_matplotlib_the_install_command_is_named(monkeypatch):
 def test_results_keep_the_posterior_that_their_interval_is_of():
     tasks = draw(*digits(), Protocol(), seed=2, tasks=3).task
     for method in ("eol_kdo", "eol", "knn", "simpleshot+knn"):
-        batch = handful.solve_task(tasks, method=method)
+        batch = handful.solve(tasks, method=method)
         assert batch.outlier_share_posterior.shape == (3, len(TRIED_SHARES))
         for i in range(3):
             above = batch[i].outlier_share_posterior

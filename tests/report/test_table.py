@@ -68,7 +68,7 @@ def test_the_table_says_what_the_result_says(result):
 
 def test_names_are_only_names(episodes):
     result = solved(HOSTILE)
-    for html in (result._repr_html_(), handful.solve_task(episodes.task)._repr_html_()):
+    for html in (result._repr_html_(), handful.solve(episodes.task)._repr_html_()):
         assert Tables(html).tags <= {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td", "bdi"}
         assert Tables(html).attributes == {"class"}
     assert {row[0] for row in Tables(result._repr_html_()).rows} >= set(HOSTILE)
@@ -80,7 +80,7 @@ def test_what_is_not_there_is_not_shown():
     assert ["unknown", "0", "0 %", ""] in Tables(none).rows
     assert "roup" not in none
     assert "No groups of unknowns" in Groups()._repr_html_()
-    empty = handful.solve_task(handful.Task.of_examples(np.eye(3), ["a", "b", "c"]), method="simpleshot")
+    empty = handful.solve(handful.Task.of_examples(np.eye(3), ["a", "b", "c"]), method="simpleshot")
     assert "0 items: 0 labelled, 0 unknown" in empty._repr_html_()
     ranks = solved(method="knn")._repr_html_()  # no probabilities: nothing is expected
     assert "should be right" not in ranks
@@ -89,12 +89,12 @@ def test_what_is_not_there_is_not_shown():
 
 
 def test_a_batch_is_a_row_for_each_task(episodes):
-    batch = handful.solve_task(episodes.task)
+    batch = handful.solve(episodes.task)
     html = batch._repr_html_()
     assert f"20 tasks, {batch.unknown.size:,} items" in html
     expected = [[f"task {i}", str((~row).sum()), str(row.sum())] for i, row in enumerate(batch.unknown)]
     assert [row[:3] for row in Tables(html).rows[1:]] == expected
-    many = handful.solve_task(draw(*digits(), Protocol(), seed=3, tasks=25).task, method="knn")
+    many = handful.solve(draw(*digits(), Protocol(), seed=3, tasks=25).task, method="knn")
     assert "5 more tasks" in many._repr_html_()
     with pytest.raises(ValueError, match=r"a plot is of one task: take result\[i\]"):
         batch.plot()

@@ -139,7 +139,7 @@ def test_a_large_pile_is_grouped_by_a_sample_and_all_its_items_are_in():
 def test_on_digits_the_groups_are_about_as_good_as_k_means_that_is_told_their_number():
     x, y = digits()
     episodes = draw(x, y, Protocol(), seed=5, tasks=10)
-    result = package.solve_task(episodes.task, method="eol_kdo", outlier_share=0.5)
+    result = package.solve(episodes.task, method="eol_kdo", outlier_share=0.5)
     own, told, counts = [], [], []
     for i, (kinds, codes, count) in enumerate(of_outliers(y[episodes.query_items], result)):
         here = np.asarray(result[i].unknown) & episodes.outlier[i]
@@ -154,7 +154,7 @@ def test_on_digits_the_groups_are_about_as_good_as_k_means_that_is_told_their_nu
 def test_on_pictures_the_groups_fit_the_classes(shared):
     features = read(shared / "data" / "tiny_imagenet_val.npz")
     episodes = draw(features.features, features.labels, Protocol(), tasks=10)
-    result = package.solve_task(episodes.task, method="eol_kdo", outlier_share=0.5)
+    result = package.solve(episodes.task, method="eol_kdo", outlier_share=0.5)
     fits, counts = [], []
     for i, (kinds, codes, count) in enumerate(of_outliers(features.labels[episodes.query_items], result)):
         here = np.asarray(result[i].unknown) & episodes.outlier[i]
@@ -198,11 +198,11 @@ def test_the_most_central_items_come_first(solved):
 
 def test_a_batch_is_told_to_take_one_task():
     episodes = draw(*digits(), Protocol(ways=2, outlier_ways=2), tasks=3)
-    result = package.solve_task(episodes.task, method="kdo")
+    result = package.solve(episodes.task, method="kdo")
     with pytest.raises(ValueError, match="take result\\[i\\]"):
         _ = result.groups
     np.testing.assert_array_equal(result[1].task.query[0], episodes.task.query[1])
-    alone = package.solve_task(episodes.task[1], method="kdo")
+    alone = package.solve(episodes.task[1], method="kdo")
     assert [g.items.tolist() for g in result[1].groups] == [g.items.tolist() for g in alone.groups]
 
 
@@ -210,7 +210,7 @@ def test_a_result_always_holds_its_task_and_one_without_unknowns_has_no_groups(s
     result, _ = solved
     with pytest.raises(TypeError, match="task"):
         package.Result(result.probabilities, result.outlier_scores, result.classes, result.threshold, 0.5)
-    nobody = package.solve_task(result.task, method="kdo", threshold=1e9)
+    nobody = package.solve(result.task, method="kdo", threshold=1e9)
     assert nobody.groups == []
 
 
@@ -223,7 +223,7 @@ def test_a_promoted_group_is_a_class_of_the_next_task(solved):
     assert sorted(taken) == sorted(result.groups[0].exemplars(4))
     np.testing.assert_array_equal(new.task.query[0], result.task.query[0][new.rest])
     assert new.outlier_share == pytest.approx(0.5 * (8 / 20) / (36 / 40))
-    again = package.solve_task(new.task, method="kdo", outlier_share=new.outlier_share)
+    again = package.solve(new.task, method="kdo", outlier_share=new.outlier_share)
     names = np.array(["cat", "dog", "hen", "unknown"])
     assert again.labels.tolist() == names[kinds[new.rest]].tolist()
     last = again.promote({1: "owl"})
@@ -233,11 +233,11 @@ def test_a_promoted_group_is_a_class_of_the_next_task(solved):
 
 def test_a_share_that_was_estimated_is_kept_less_the_group(solved):
     task, kinds = solved[0].task, solved[1]
-    result = package.solve_task(task)
+    result = package.solve(task)
     assert result.outlier_share_interval is not None
     new = result.promote({1: "hen"}, examples=4)
     assert new.outlier_share == pytest.approx(result.outlier_share * (8 / 20) / (36 / 40))
-    again = package.solve_task(new.task, outlier_share=new.outlier_share)
+    again = package.solve(new.task, outlier_share=new.outlier_share)
     assert again.labels.tolist() == np.array(["cat", "dog", "hen", "unknown"])[kinds[new.rest]].tolist()
 
 
@@ -356,7 +356,7 @@ def test_a_promoted_mixed_group_is_found_again(mixed_digits):
 @pytest.mark.parametrize(("share", "part", "kept", "left"), [(0.9, 0.05, 0.8, 0.99), (0.3, 1, 0.9, 0.01)])
 def test_a_share_that_is_lowered_stays_one_that_a_method_takes(solved, share, part, kept, left):
     assert lower_share(share, part, kept) == left
-    assert package.solve_task(solved[0].task, method="kdo", outlier_share=left).outlier_share == left
+    assert package.solve(solved[0].task, method="kdo", outlier_share=left).outlier_share == left
 
 
 def test_two_groups_of_one_name_are_one_class(solved):

@@ -26,7 +26,7 @@ from handful.bench.settings import FIGURES, parse_methods, with_true_share
 from handful.bench.tables import TITLES, table
 from handful.core.metrics import figures, mean_and_half_width, precision_at_recall
 from handful.features import FeatureTable, Protocol, draw
-from handful.solving import get_solver, solve_task
+from handful.solving import get_solver, solve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -156,10 +156,10 @@ def optimisation(
     episode = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=[task])
     parameters = with_true_share(parse_methods(["eol"])[0], protocol).parameters
     options: dict[str, Any] = {"base_mean": base_mean, "threads": 1, **parameters}
-    loss = np.asarray(solve_task(episode.task, method="eol", history=True, **options).history)[0]  # [steps + 1]
+    loss = np.asarray(solve(episode.task, method="eol", history=True, **options).history)[0]  # [steps + 1]
     last = get_solver("eol").defaults["steps"]
     stops = sorted({k for k in (*FIRST_STOPS, *range(10, last, 5)) if k < last} | {last})
-    results = [solve_task(episode.task, method="eol", steps=k, **options) for k in stops]
+    results = [solve(episode.task, method="eol", steps=k, **options) for k in stops]
     measured = [figures(r.probabilities, r.outlier_scores, episode.truth) for r in results]
     figure, ((top,), (bottom,)) = _panels(2, 1, (7, 5.6), sharex=True)
     top.plot(np.arange(len(loss)), loss, color=BLACK)
@@ -189,7 +189,7 @@ def gallery(
     scores, histograms = {}, {}
     for contender in parse_methods(methods):
         parameters = with_true_share(contender, protocol).parameters
-        result = solve_task(episodes.task, method=contender.method, base_mean=base_mean, threads=1, **parameters)
+        result = solve(episodes.task, method=contender.method, base_mean=base_mean, threads=1, **parameters)
         scores[contender.row] = np.asarray(result.outlier_scores), episodes.outlier
         parts = [contender.method, *(f"{name}={value}" for name, value in contender.parameters.items())]
         name = re.sub(r"[^\w.=-]+", "-", "-".join(parts)).strip("-")

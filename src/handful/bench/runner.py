@@ -24,7 +24,7 @@ from handful.core.checks import UNKNOWN
 from handful.core.metrics import decision_figures, figures
 from handful.features import Episodes, FeatureTable, Protocol, draw
 from handful.features.episodes import check
-from handful.solving import Result, get_solver, solve_task
+from handful.solving import Result, get_solver, solve
 from handful.utils.interrupts import cleanup
 
 Figures = dict[str, np.ndarray]
@@ -166,7 +166,7 @@ def solve_cell(
     has_own_base = parameters.get("base") is not None  # then its own mean is used
     if "outlier_share" not in get_solver(contender.method).defaults:
         parameters.setdefault("outlier_share", 0.5)  # its ranking does not depend on the share: no need to estimate it
-    result = solve_task(
+    result = solve(
         episodes.task,
         method=contender.method,
         base_mean=None if has_own_base or base is None else base.mean,

@@ -21,7 +21,7 @@ from handful.features import Episodes, FeatureTable, Protocol, digits, draw
 from handful.features.digits import SHAPE
 from handful.project.outputs import table_files, write_rows
 from handful.project.pile_report import flat_map
-from handful.solving import Result, get_solver, solve_task
+from handful.solving import Result, get_solver, solve
 from handful.utils.columns import ColumnTable
 from handful.utils.shares_in_words import about, percent, span
 
@@ -96,13 +96,13 @@ def run(seed: int = 0, tasks: int = 200, done: Callable[[str], None] = lambda st
     protocol = Protocol(queries=30, outlier_queries=30)
     features, labels = digits()
     episodes = draw(features, labels, protocol, seed=seed, tasks=[0])
-    result = solve_task(episodes.task)[0]
+    result = solve(episodes.task)[0]
     done("the pile is labelled")
     many = draw(features, labels, Protocol(), seed=seed, tasks=range(1, tasks + 1))
     figures, shares = {}, np.empty(0)
     for name in NAMES:
         share = AUTO if name == AUTO else Protocol().outlier_share
-        answer = solve_task(many.task, method=name, outlier_share=share)
+        answer = solve(many.task, method=name, outlier_share=share)
         shares = answer.outlier_share if name == AUTO else shares
         per_task = metrics.figures(answer.probabilities, answer.outlier_scores, many.truth)
         figures[name] = {key: metrics.mean_and_half_width(100 * per_task[key]) for key in FIGURES}

@@ -175,7 +175,7 @@ class Result(Answers):
             share of before, less the groups. ::
 
                 new = result.promote({1: "wheel"})
-                second = handful.solve_task(new.task, outlier_share=new.outlier_share)
+                second = handful.solve(new.task, outlier_share=new.outlier_share)
                 dict(zip(new.rest, second.labels))  # by their place in the old pile
         """
         task, share = self._one_task(), float(self.outlier_share)

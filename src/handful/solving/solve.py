@@ -155,28 +155,6 @@ def solve(
     return result[0] if task.single else result
 
 
-def solve_task(task: Task, **options: Any) -> Result:
-    """As `handful.solve(task, **options)`.
-
-    Parameters
-    ----------
-    task : Task
-        The task, or the batch of tasks.
-    **options
-        As in `handful.solve`.
-
-    Returns
-    -------
-    Result
-        The answers.
-    """
-    if not isinstance(task, Task):
-        raise TypeError(
-            f"the task is a {type(task).__name__}: give a handful.Task, or call solve(support, labels, query)"
-        )
-    return solve(task, **options)
-
-
 def _task(support: Any, labels: Any, query: Any, unknown: Any, parameters: Mapping[str, Any]) -> Task:
     if isinstance(support, Task):
         if labels is not None or query is not None or unknown is not None:

@@ -31,7 +31,7 @@ import handful
 from handful.backbones.preprocessing import Preprocessing
 from handful.core.metrics import figures
 from handful.features import FeatureTable, Protocol, draw
-from handful.solving import solve_task
+from handful.solving import solve
 from handful.training import checkpoint
 from handful.training.checkpoint import Checkpoint
 from handful.training.datasets import PictureSet
@@ -397,7 +397,7 @@ def validate(features: FeatureTable, base_mean: np.ndarray, seed: int) -> dict[s
         if (protocol := fitting_protocol(features.need_labels(), shots)) is None:
             continue
         episodes = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=VALIDATION_TASKS)
-        result = solve_task(episodes.task, method="simpleshot", base_mean=base_mean)
+        result = solve(episodes.task, method="simpleshot", base_mean=base_mean)
         values = figures(result.probabilities, result.outlier_scores, episodes.truth)
         means[f"accuracy_{shots}"], means[f"auroc_{shots}"] = (
             100 * float(np.mean(values[k])) for k in ("accuracy", "auroc")
