@@ -114,7 +114,7 @@ REFUSALS = {  # the beginning of the sentence, and what it is the answer to
         np.empty((0, 6, 8)), LABELS, np.empty((0, 9, 8))
     ),
     r"^query is missing": lambda: solve(SUPPORT, LABELS, None),
-    r"^support is a Task, .*: call handful.solve": lambda: solve(Task(SUPPORT, LABELS, QUERY), None, None),
+    r"^support is a Task, .*: call handful.solve\(task\)": lambda: solve(Task(SUPPORT, LABELS, QUERY), LABELS),
     r"^labels are a single NoneType: give a list": lambda: solve(SUPPORT, None, QUERY, method="eol"),
     r"^support has 8 features per item and query has 7: .*same backbone": lambda: Task(SUPPORT, LABELS, QUERY[:, :7]),
     r"^support has shape \(2, 6, 8\) and query \(3, 9, 8\): ": lambda: Task(
@@ -123,7 +123,7 @@ REFUSALS = {  # the beginning of the sentence, and what it is the answer to
     r"^support has shape \(2, 6, 8\) and query \(9, 8\): ": lambda: Task(SUPPORTS, LABEL_ROWS, QUERY),
     r"^query is not a rectangular table of numbers": lambda: Task(SUPPORT[:, :2], LABELS, [[1.0, 2.0], [3.0]]),
     r"^support label 5 of task 1 is -1, ": lambda: Task(SUPPORTS, spoiled(LABEL_ROWS, (1, 5), -1), QUERIES),
-    r"^task 1 is a batch of 2 tasks: call solve on it": lambda: solve_each(
+    r"^task 1 is a batch of 2 tasks: call handful.solve on it": lambda: solve_each(
         [Task(SUPPORT, LABELS, QUERY), Task(*two_tasks())], method="eol"
     ),
     r"^task 0 is a tuple: make a handful.Task": lambda: solve_each([(SUPPORT, LABELS, QUERY)], method="eol"),
@@ -265,22 +265,6 @@ def test_no_items_are_refused(nothing):
 def test_no_items_in_torch_are_refused(torch):
     with pytest.raises(ValueError, match=r"^query is empty, shape \(0, 8\): it has no items"):
         Task(torch.ones(6, 8), LABELS, torch.ones(0, 8))
-
-
-def test_items_without_features_and_batches_without_tasks_are_refused():
-    with pytest.raises(ValueError, match=r"^support is empty, shape \(6, 0\): it has no features"):
-        Task(np.empty((6, 0)), LABELS, np.empty((9, 0)))
-    with pytest.raises(ValueError, match=r"^support is empty, shape \(0, 6, 8\): it has no tasks"):
-        Task(np.empty((0, 6, 8)), LABELS, np.empty((0, 9, 8)))
-
-
-def test_a_forgotten_query_or_label_argument_is_named():
-    with pytest.raises(ValueError, match=r"^query is missing"):
-        solve(SUPPORT, LABELS, None)
-    with pytest.raises(TypeError, match=r"^support is a Task, .*: call handful.solve\(task\)"):
-        solve(Task(SUPPORT, LABELS, QUERY), LABELS)
-    with pytest.raises(ValueError, match=r"^labels are a single NoneType: give a list"):
-        solve(SUPPORT, None, QUERY, method="eol")
 
 
 @loop("method", METHODS)
@@ -829,13 +813,6 @@ def test_solve_each_gives_each_task_its_own_share():
 
 def test_solve_each_of_nothing_is_nothing():
     assert solve_each([], method="eol") == []
-
-
-def test_solve_each_refuses_what_is_no_single_task():
-    with pytest.raises(ValueError, match=r"^task 1 is a batch of 2 tasks: call handful.solve on it"):
-        solve_each([Task(SUPPORT, LABELS, QUERY), Task(*two_tasks())], method="eol")
-    with pytest.raises(TypeError, match=r"^task 0 is a tuple: make a handful.Task"):
-        solve_each([(SUPPORT, LABELS, QUERY)], method="eol")
 
 
 @loop("threads", [1, 3])
