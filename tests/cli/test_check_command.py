@@ -119,7 +119,6 @@ def test_what_was_stored_survives_a_kill(folder, check):
     assert "Checked 3 of 18" in check("y\n").stdout
 
 
-@pytest.mark.slow
 def test_two_checks_at_once_are_refused(folder):
     waiting = start("check", "copy", cwd=folder, stdin=subprocess.PIPE)
     waiting.stdin.write("y\n")
@@ -135,7 +134,6 @@ def test_two_checks_at_once_are_refused(folder):
     assert len(stored(folder)["answers"]) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="a viewer of this test is a script")
 def test_a_picture_opens_where_a_person_sits_at_a_terminal(folder, tmp_path):
     import pty

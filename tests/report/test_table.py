@@ -126,7 +126,6 @@ def test_groups_are_a_list_and_words_name_them(result):
     assert re.match("group 1: (rain|wind|tomorrow)", name)
 
 
-@pytest.mark.slow
 def test_a_real_kernel_sends_html_and_png():
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")

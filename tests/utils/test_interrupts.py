@@ -51,7 +51,7 @@ class Running:
 
     def __init__(self, *arguments, cwd, **environment):
         self.cwd = cwd
-        own = {"HANDFUL_CACHE": str(cwd / "cache"), "HANDFUL_ONNX_TIMEOUT_S": "600"}
+        own = {"HANDFUL_CACHE": str(cwd / "cache")}
         self.process = start(*arguments, cwd=cwd, env=os.environ | own | environment)
         self.said = {"stdout": "", "stderr": ""}
         self.readers = [threading.Thread(target=self._read, args=(name,), daemon=True) for name in self.said]

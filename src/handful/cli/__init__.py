@@ -44,8 +44,6 @@ def main() -> None:
             app()
         except (ValueError, OSError, ImportError) as error:
             typer.secho(f"handful: {error}", err=True, fg="red")
-            if interrupts.stuck():
-                interrupts.leave(1)
             raise SystemExit(1) from None
         except KeyboardInterrupt:  # before a command began, or while Typer parsed the options
             raise SystemExit(interrupts.STOPPED) from None

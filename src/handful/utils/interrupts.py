@@ -1,8 +1,8 @@
-"""Ctrl-C while native code runs, and calls with a time limit.
+"""Ctrl-C while native code runs.
 
 Python raises KeyboardInterrupt only between two of its own instructions. A matrix product, the start of a network or
-the end of a thread pool can delay the next instruction for minutes. So `watched` runs such work in a thread while the
-caller waits and can be interrupted, and `bounded` ends a process that has not ended by itself soon after Ctrl-C.
+the end of a thread pool can delay the next instruction for minutes. So `bounded` ends a process that has not ended by
+itself soon after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -15,84 +15,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
 
 GRACE_S = 1.5  # after Ctrl-C, how long a process may take to end by itself
 CLEANUP_S = 0.3  # how long the cleanup may take before the process is ended
-POLL_S = 0.2  # on some systems Ctrl-C is noticed only after a wait, so waits are short
 SHOW_CURSOR = b"\x1b[?25h"
 STOPPED = 130  # exit code of an interrupted program, as in shells: 128 + SIGINT
 
-Value = TypeVar("Value")
-
 _cleanups: dict[object, Callable[[], object]] = {}
-_stuck: list[threading.Thread] = []
 _grace_s = GRACE_S
 _repeated = False
 _sentence: Callable[[], str]
 
 
-# ---- a call
-
-
-def watched(function: Callable[[], Value], timeout_s: float, stop: Callable[[], object] = lambda: None) -> Value:
-    """Run `function` in a thread and return or raise what it does. The caller can be interrupted with Ctrl-C.
-
-    Parameters
-    ----------
-    function : callable
-        Native code that takes long. It must release the GIL.
-    timeout_s : float
-        The seconds that it may take.
-    stop : callable
-        Asks the function to end soon. Called after the timeout, and on Ctrl-C.
-
-    Raises
-    ------
-    TimeoutError
-        After the timeout. A function that ignores `stop` continues in its thread: see `leave`.
-
-    Examples
-    --------
-    >>> watched(lambda: 6 * 7, timeout_s=60)
-    42
-    """
-    outcome: list[Any] = []
-    done = threading.Event()
-
-    def work() -> None:
-        try:
-            outcome.extend((function(), None))
-        except BaseException as error:
-            outcome.extend((None, error))
-        finally:
-            done.set()
-
-    thread = threading.Thread(target=work, name="handful-watched", daemon=True)
-    try:
-        thread.start()
-        end = time.monotonic() + timeout_s
-        while not done.wait(min(POLL_S, max(0.0, end - time.monotonic()))):
-            if time.monotonic() >= end:
-                raise TimeoutError(f"it takes longer than {timeout_s:g} seconds")
-    except BaseException:
-        _stuck.append(thread)
-        stop()
-        done.wait(POLL_S)
-        raise
-    value: Value
-    value, error = outcome
-    if error is not None:
-        raise error
-    return value
-
-
-def stuck() -> bool:
-    """Return whether an abandoned function still runs. Then a normal exit of Python could crash: use `leave`."""
-    return any(thread.is_alive() for thread in _stuck)
-
-
-def leave(code: int) -> None:
+def _leave(code: int) -> None:
     """Run the cleanup functions, then end the process without waiting for other threads."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
@@ -101,9 +36,6 @@ def leave(code: int) -> None:
     tidying.start()
     tidying.join(CLEANUP_S)
     os._exit(code)
-
-
-# ---- a process
 
 
 @contextmanager
@@ -207,7 +139,7 @@ def _watch(reading: int, interrupted: threading.Event) -> None:
             os.write(2, f"{sentence}\n".encode())
         if sys.stdout.isatty():
             os.write(1, SHOW_CURSOR)  # a progress bar may have hidden it
-    leave(STOPPED)
+    _leave(STOPPED)
 
 
 def _tidy() -> None:
