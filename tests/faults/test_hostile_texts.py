@@ -37,7 +37,7 @@ def test_a_parquet_file_that_expands_is_refused(sandbox, tmp_path):
     assert sandbox.refuses("label", "t.parquet", "-o", "out", cwd=tmp_path)
 
 
-def test_a_record_that_names_a_strange_column_of_texts_is_refused(sandbox, tmp_path):
+def test_a_record_is_a_view_that_is_not_believed(sandbox, tmp_path):
     rows = ["my card is lost", "the card is gone", "will it rain", "is it warm", "what is a card", "rain or sun"]
     labels = ["card", "card", "weather", "weather", "", ""]
     lines = [f"{text},{label}" for text, label in zip(rows, labels, strict=True)]
@@ -45,15 +45,8 @@ def test_a_record_that_names_a_strange_column_of_texts_is_refused(sandbox, tmp_p
     done = sandbox.run("label", "t.csv", "-o", "out", cwd=tmp_path)
     assert done.code == 0, done.stderr
     record = json.loads((tmp_path / "out" / "results.json").read_text())
-    for column, words in ((3, "text_column"), (["text"], "text_column"), ("x" * 10_000, "text_column")):
-        (tmp_path / "out" / "results.json").write_text(json.dumps(record | {"text_column": column}))
-        assert words in sandbox.refuses("check", "out", cwd=tmp_path)
-    for column in ("../../etc/passwd", "outlier_score", "p_card", "path", ""):
+    for column in (3, ["text"], "x" * 10_000, "../../etc/passwd", "outlier_score", ""):
         (tmp_path / "out" / "results.json").write_text(json.dumps(record | {"text_column": column}))
         done = sandbox.run("check", "out", stdin="y\n", cwd=tmp_path)
         assert done.code == 0, done.stderr
-    (tmp_path / "out" / "results.json").write_text(json.dumps(record | {"without_text": 100}))
-    assert "more items" in sandbox.refuses("check", "out", cwd=tmp_path)
-    record["job"]["text"] = {"a": 1}
-    (tmp_path / "out" / "results.json").write_text(json.dumps(record))
-    assert "text" in sandbox.refuses("check", "out", cwd=tmp_path)
+        assert "rain or sun" in done.stdout or "what is a card" in done.stdout or "looked at" in done.stdout.lower()
