@@ -178,13 +178,14 @@ def test_examples_in_the_pile_are_not_asked_about(folder):
 
 
 TALKER = """
-import sys
+import sys, time
 from handful.project.sitting import Sitting
 from pathlib import Path
 sitting = Sitting(Path(sys.argv[1]), "ask")
 for question in sitting.questions(100):
     sitting.answer(question, "said")
     print(question.item, flush=True)
+    time.sleep(0.01)  # there are a hundred questions for all rounds
 """
 
 
