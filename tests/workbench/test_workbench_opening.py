@@ -8,6 +8,7 @@ from workbenches import Server, client_of, labels_in, run, write_digits
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
+from handful.project import Project
 from handful.workbench import LiveProject
 
 SHOTS = 3
@@ -112,8 +113,8 @@ def test_corrections_and_checks_of_results_are_there(folders, handful):
     corrections = ["--corrections", folder / "corrections.csv"]
     done = handful("label", folder / "examples", pile, "-o", folder / "out", *corrections, *options)
     assert done.returncode == 0, done.stderr
-    question = LiveProject(folder / "out").check(1)[0]
-    LiveProject(folder / "out").say({question.name: question.label}, checking=True)
+    question = Project(folder / "out").check(1)[0]
+    Project(folder / "out").say({question.name: question.label}, checking=True)
     project = LiveProject(folder / "out")
     assert project.worker.wait(60)
     now = client_of(project).get("/project").json()
