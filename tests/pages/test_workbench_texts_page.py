@@ -112,6 +112,7 @@ def test_from_a_table_to_labels_and_back(serve, visit, tickets):
     # Details
     page.click("[data-view=all]")
     page.locator(".lead h2", has_text="All").wait_for()
+    until(page, TEXT.format("found"), f"{told(page)['items']} texts")
     to_the_first_tile(page)
     page.keyboard.press("d")
     page.locator("#detail .whole").wait_for()

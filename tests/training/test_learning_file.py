@@ -18,7 +18,7 @@ from handful.training.heads import learn_base
 from handful.training.heads.trainer import KEY
 
 pytestmark = pytest.mark.torch
-EPISODES = 1600
+EPISODES = 6400  # so many that no run ends before it is stopped
 
 
 def base_classes(seed=0):
