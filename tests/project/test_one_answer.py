@@ -187,8 +187,9 @@ def test_every_face_gives_the_same_answer(faces):
     assert len(faces.faces) == 18
     for face, answers in faces.faces.items():
         assert answers.keys() == expected.keys(), face
-        as_new = face == "parts" and faces.method in ("auto", "eol_kdo", "kdo")  # each item is scored by itself
-        close = {"abs": 0.1} if as_new else CLOSE
+        close = CLOSE
+        if face == "parts":  # each item is scored by itself, and scores that differ by rounding may change places
+            close = {"auto": {"abs": 0.1}, "knn": {"abs": 1.5 / len(expected)}}.get(faces.method, CLOSE)
         for name, (label, p, confidence) in answers.items():
             assert label == expected[name][0], (face, name)
             assert confidence == pytest.approx(expected[name][2], **close), (face, name)
