@@ -94,9 +94,10 @@ def test_from_a_table_to_labels_and_back(serve, visit, tickets):
     unknown = told(page)["run"]["counts"]["unknown"]
     page.click("[data-view=unknown]")
     until(page, TEXT.format("found"), f"{unknown} texts")
+    until(page, "document.querySelectorAll('.tile.decided.unknown:not([hidden])').length", unknown)
+    until(page, "document.querySelectorAll('.tile:not([hidden])').length", unknown)
     shown = page.locator(".tile:not([hidden]) .text").all_inner_texts()
     assert sum(text in KINDS["weather"] + KINDS["cooking"] for text in shown) > 0.8 * len(shown)
-    until(page, "document.querySelectorAll('.tile.decided.unknown:not([hidden])').length", unknown)
 
     # Search in the texts
     page.keyboard.press("/")

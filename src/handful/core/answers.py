@@ -135,7 +135,7 @@ class Answers:
         return self._decided(threshold, 0.0)
 
     def at_precision(self: Some, precision: float) -> Some:
-        """The same answers with fewer labels, so that of those left the part `precision` should be right.
+        """Return the same answers with fewer labels, of which the fraction `precision` should be right.
 
         The least sure labels are set aside as unknown until the mean of P(closest) over the others reaches the
         precision. Nothing gets a label that was unknown at the threshold: a precision that the labels have anyway

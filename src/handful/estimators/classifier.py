@@ -121,13 +121,13 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         else:
             task = Task.of_examples(support, names, unknown)
         result = solve(task, method=self._method, **self.get_params(deep=False))
-        self._take(result)
+        self._store_model(result)
         codes = np.where(is_no_class, NONE_OF_THESE, UNKNOWN)
         codes[~pile & ~is_no_class] = task.labels[0]
-        return self._say(X, codes, result.probabilities, result.outlier_scores)
+        return self._store_answers(X, codes, result.probabilities, result.outlier_scores)
 
-    def _take(self, result: Result) -> None:
-        """What was learned, but for what is said of the items."""
+    def _store_model(self, result: Result) -> None:
+        """Store what was learned; `_store_answers` stores the answers for the items."""
         self.classes_, self.state_, self.parameters_ = result.classes, result.state, result.made_by["parameters"]
         if self._solver.info.needs == "base":
             self.base_ = read_base(self.base)
@@ -139,8 +139,8 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         self.precision_spread_ = None if spread is None else tuple(np.ravel(spread)[:2].tolist())
         self.n_iter_ = max(1, result.made_by["steps"])
 
-    def _say(self, X: np.ndarray, codes: np.ndarray, probabilities: Any, scores: Any) -> FewShotClassifier:
-        """Set what is said of the items: of those without a code by their probabilities [Q, N] and scores [Q]."""
+    def _store_answers(self, X: np.ndarray, codes: np.ndarray, probabilities: Any, scores: Any) -> FewShotClassifier:
+        """Store the answers for the items; `probabilities` [Q, N] and `scores` [Q] are of those without a code."""
         pile = codes == UNKNOWN
         self.items_, self.given_ = X, codes
         self.outlier_scores_ = np.empty(len(X))
@@ -150,7 +150,7 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         self.label_distributions_[pile] = conditional(probabilities)
         self.label_distributions_[~pile] = conditional(of_examples)
         self.label_distributions_[codes >= 0] = np.eye(len(self.classes_))[codes[codes >= 0]]
-        self._take_pile(int((codes >= 0).sum()), self.outlier_scores_[pile])
+        self._store_pile_scores(int((codes >= 0).sum()), self.outlier_scores_[pile])
         return self._decide(self.threshold_, self.min_confidence_)
 
     def _decide(self, threshold: float, min_confidence: float) -> FewShotClassifier:
@@ -162,8 +162,8 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         self.transduction_ = mark_unknown(answers.closest, self.unknown_)
         return self
 
-    def _take_pile(self, examples: int, scores: np.ndarray) -> None:
-        """Keep of the pile what P(unknown) and the confidence of new items need; scores: of the pile."""
+    def _store_pile_scores(self, examples: int, scores: np.ndarray) -> None:
+        """Store the scores of the pile that P(unknown) and the confidence of new items need."""
         self.shots_, self.shift_, self.pile_scores_ = examples / len(self.classes_), None, None
         if self._is_calibrated:
             self.shots_ = None  # the scores are P(unknown) as they are

@@ -31,7 +31,7 @@ class Result(Answers):
 
     What each number means is said once, in `handful.core.answers`: `labels`, `closest`, `unknown`, `p_unknown`,
     `confidence`, `class_probabilities`, `expected_precision`.
-    `result.at_precision(0.9)` keeps only as many labels as nine in ten should be right of.
+    `result.at_precision(0.9)` sets the least sure labels aside, until 90 % of the others should be right.
 
     Attributes
     ----------

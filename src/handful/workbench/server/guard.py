@@ -103,7 +103,7 @@ class Guard:
                 return self._refuse(
                     scope, 401, "this address belongs to another session: open the one that was printed"
                 )
-            return self._welcome(_cookies(headers))
+            return self._start_session(_cookies(headers))
         if not self._is_known(headers):
             return self._refuse(scope, 401, "open the address that handful printed when it was started: it has the key")
         length, limit = headers.get("content-length", ["0"])[0], _max_bytes(scope, headers)
@@ -152,7 +152,7 @@ class Guard:
     def _is_token(self, text: str) -> bool:
         return secrets.compare_digest(text.encode(), self.token.encode())
 
-    def _welcome(self, others: Iterable[str]) -> Response:
+    def _start_session(self, others: Iterable[str]) -> Response:
         other_tokens = [one for one in others if not self._is_token(one)][: MAX_SESSIONS - 1]
         answer = Response(status_code=303, headers={"location": "/", "cache-control": "no-store"})
         answer.set_cookie(COOKIE, ".".join([self.token, *other_tokens]), httponly=True, samesite="strict", path="/")
