@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import multiprocessing
 import signal
 from contextlib import suppress
@@ -25,8 +24,6 @@ from handful.engines.compiling import load_stored
 from handful.project.refusal import Refusal, invalid
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import JSON, TENSORS
-
-log = logging.getLogger("handful.workbench")
 
 MAX_REQUESTS = 4  # one is solved, the others wait
 PROCESS_NAME = "handful-solver"
@@ -98,8 +95,7 @@ class SolveQueue:
                 raise Refusal("the client left before its answer was ready")
             status, answer = asking.result()
             self._solver = solver
-        except (EOFError, OSError) as error:
-            log.warning("the process that solves ended early: %r", error)
+        except (EOFError, OSError):
             raise Refusal(
                 "the solving process has ended: the server was stopped, or memory ran out; send fewer rows at once", 503
             ) from None
