@@ -1,7 +1,7 @@
 """The toy task of the documentation, and a picture of it for each method. ::
 
     python docs/toy.py             # a minute; writes docs/pictures/methods (with every extra)
-    python docs/toy.py eol knn     # only these, into a temporary folder
+    python docs/toy.py eol knn     # only these, without the picture of all, into a temporary folder
 
 Three classes of the plane with five examples each; a pile of sixty items of these classes and forty outliers: two
 clusters and some strays. The methods expect features of a backbone, most compare directions, and PT-MAP takes roots,
@@ -147,6 +147,21 @@ def write(folder: Path, methods: list[str]) -> None:
         _save(figure, folder / f"{method}.png")
 
 
+def write_all(folder: Path, methods: list[str]) -> None:
+    """Write all.png with a small picture of each method."""
+    from matplotlib import pyplot as plt
+
+    columns = 5
+    rows = -(-len(methods) // columns)
+    figure, grid = plt.subplots(rows, columns, figsize=(12, 2.05 * rows), dpi=DPI, layout="constrained")
+    for axes in grid.ravel()[len(methods) :]:
+        axes.set_axis_off()
+    for axes, method in zip(grid.ravel(), methods, strict=False):
+        draw(axes, method, scale=0.5)
+        axes.set_title(method, fontsize=10, family="DejaVu Sans Mono")
+    _save(figure, folder / "all.png")
+
+
 def _save(figure, path: Path) -> None:
     from matplotlib import pyplot as plt
     from PIL import Image
@@ -167,8 +182,10 @@ def main() -> None:
     parser = Parser(__doc__, "a minute", root / "docs" / "pictures" / "methods")
     parser.add_part("methods", nargs="*", help="the methods to draw (all; with --quick eol and knn)")
     options = parser.parse()
-    quick = ["eol", "knn"] if options.quick else [info.name for info in site_methods.own_methods()]
-    write(options.output, options.methods or quick)
+    names = ["eol", "knn"] if options.quick else [info.name for info in site_methods.own_methods()]
+    write(options.output, options.methods or names)
+    if not options.methods:
+        write_all(options.output, names)
 
 
 if __name__ == "__main__":

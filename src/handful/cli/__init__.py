@@ -43,6 +43,10 @@ def main() -> None:
         try:
             app()
         except (ValueError, OSError, ImportError) as error:
+            if isinstance(
+                error.__cause__ or error.__context__, KeyboardInterrupt
+            ):  # in a module of C that was imported
+                raise SystemExit(interrupts.STOPPED) from None
             typer.secho(f"handful: {error}", err=True, fg="red")
             raise SystemExit(1) from None
         except KeyboardInterrupt:  # before a command began, or while Typer parsed the options
