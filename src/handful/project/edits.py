@@ -301,7 +301,7 @@ class Edits(Undoable):
             self.store.set_facts(run.id, run.facts)
             state = self._state
             self._state = replace(state, run=run, row_answers=RowAnswers.of(run, state.pile, state.classes))
-            self._publish()
+            self.tell()
 
     def set_threshold(self, threshold: float) -> None:
         """Change the threshold of the last run.

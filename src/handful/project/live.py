@@ -316,7 +316,7 @@ class LiveProject(Checking):
         with self._lock:
             if self._state.pile.features.shape[1] != dimension:
                 self._state = replace(self._state, pile=self._state.pile.with_room(dimension))
-                self._publish()
+                self.tell()
 
     def take_features(self, items: Sequence[int], features: np.ndarray, hashes: Sequence[str]) -> None:
         """Keep the features of items that were embedded.
@@ -353,7 +353,7 @@ class LiveProject(Checking):
             pile.usable[[pile.row[item] for item in reasons]] = False
             more = tuple((pile.names[pile.row[item]], reason) for item, reason in reasons.items())
             self._state = replace(self._state, skipped=self._state.skipped + more)
-            self._publish()
+            self.tell()
 
     def add_uploads(self, names: Sequence[str]) -> None:
         """Add files that are in the folder of uploads now.
@@ -374,7 +374,7 @@ class LiveProject(Checking):
             self._state = replace(
                 state, pile=pile, labels=labels, row_answers=RowAnswers.of(state.run, pile, state.classes)
             )
-            self._publish()
+            self.tell()
         self.worker.submit("embed", self._embed)
 
     # ---- in short

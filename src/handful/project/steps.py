@@ -6,7 +6,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from handful.project.refusal import Refusal
 from handful.project.runs import NONE, RowAnswers, Run
@@ -27,15 +26,14 @@ class Undoable:
     def __init__(self, store: Store, state: State) -> None:
         self.store = store
         self._lock = threading.RLock()
-        self._state = self._stored_state = state  # with changes that are not committed yet, and as on the disk
-        self._is_batch = False
+        self._state = state
         self._loaded_runs: dict[int, Run] = {}
         self._listeners: list[Callable[[], None]] = []
 
     @property
     def state(self) -> State:
         """The state as it is on the disk."""
-        return self._stored_state
+        return self._state
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call a function, from any thread, after each change.
@@ -57,39 +55,6 @@ class Undoable:
         """Call every listener."""
         for listener in tuple(self._listeners):
             listener()
-
-    def together(self, works: Sequence[Callable[[], Any]]) -> list[tuple[Any, Exception | None]]:
-        """Make several changes in one transaction, because writing to the disk is slow; return results or errors.
-
-        A change that fails changes nothing, and the others are stored. If the disk fails, none is stored.
-
-        Parameters
-        ----------
-        works : sequence of callable
-            The changes.
-        """
-        with self._lock:
-            before, results = self._state, list[tuple[Any, Exception | None]]()
-            self._is_batch = True
-            try:
-                with self.store.write():
-                    for work in works:
-                        try:
-                            results.append((work(), None))
-                        except Exception as error:
-                            results.append((None, error))
-            except BaseException:
-                self._state = before
-                raise
-            finally:
-                self._is_batch = False
-                self._publish()
-        return results
-
-    def _publish(self) -> None:
-        if not self._is_batch:
-            self._stored_state = self._state
-            self.tell()
 
     def undo(self) -> str:
         """Undo the last step; return what it was."""
@@ -186,7 +151,7 @@ class Undoable:
         self._state = replace(
             state, labels=labels, classes=classes, run=run, row_answers=row_answers, checks=checks, steps=steps
         )
-        self._publish()
+        self.tell()
 
     def last_run(self) -> Run:
         """Return the last run; raise Refusal if there is none."""
