@@ -183,9 +183,9 @@ def test_y_without_an_example_of_a_class_is_refused():
 
 
 def test_labels_of_fit_may_mix_texts_and_the_constant():
-    labels, marked = fit_labels(np.array(["cat", handful.NONE_OF_THESE, None], dtype=object))
+    labels, marked, missing = fit_labels(np.array(["cat", handful.NONE_OF_THESE, None], dtype=object))
     assert labels.tolist() == ["cat", "unknown", None]
-    assert marked.tolist() == [False, True, False]
+    assert (marked.tolist(), missing.tolist()) == ([False, True, False], [False, False, True])
 
 
 def test_a_pile_scored_in_blocks_takes_them_too(tmp_path, monkeypatch):

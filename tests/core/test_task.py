@@ -18,6 +18,7 @@ from handful import UNKNOWN, Result, Task, solve, solve_each
 from handful.core import decide
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import Number, OneOf, SomeOf, check
+from handful.methods import Solution
 
 METHODS = ("eol", "knn", "simpleshot")
 PREPARATIONS = ("none", "task", "base", "l2", "power", "qr", "task, l2", "base, l2", "power, l2", "task, l2, qr")
@@ -638,15 +639,11 @@ def test_stacked_tasks_are_the_batch():
 @pytest.fixture(scope="module")
 def result():
     """A result written by hand, so that what it says can be computed by hand."""
+    p = np.array([[0.6, 0.2], [0.1, 0.3], [0.02, 0.08], [0.0, 0.0]])
     return Result(
-        probabilities=np.array([[0.6, 0.2], [0.1, 0.3], [0.02, 0.08], [0.0, 0.0]]),
-        outlier_scores=np.array([0.2, 0.6, 0.9, 1.0]),
-        classes=np.array(["ant", "bee"]),
-        threshold=0.7,
-        outlier_share=0.5,
-        task=Task(np.eye(2), ["ant", "bee"], np.ones((4, 2))),
+        Solution(p, np.array([0.2, 0.6, 0.9, 1.0]), threshold=0.7, outlier_share=0.5),
+        Task(np.eye(2), ["ant", "bee"], np.ones((4, 2))),
         made_by={"method": "hand", "score": "rank"},
-        state={},
     )
 
 

@@ -38,7 +38,7 @@ def info(
         return
     from rich.table import Table
 
-    from handful.core.checks import shortened
+    from handful.utils.text import shortened
 
     rows = Table(title=f"{facts['name']}: {facts['items']:,} items, {facts['classes']} classes", show_header=False)
     for name, value in facts.items():

@@ -106,11 +106,7 @@ def estimator_class(name: str) -> type[FewShotClassifier]:
     defaults = {**SHARED_PARAMETERS, **solver.defaults}
 
     def __init__(self: FewShotClassifier, **parameters: Any) -> None:
-        strange = sorted(set(parameters) - set(defaults))
-        if strange:
-            raise TypeError(f"{type(self).__name__} has no parameter {strange[0]!r}; it has: {', '.join(defaults)}")
-        for key, default in defaults.items():
-            setattr(self, key, parameters.get(key, default))
+        FewShotClassifier.__init__(self, **parameters)
 
     # scikit-learn reads the parameters, and help() shows them, from here
     options = [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=v) for k, v in defaults.items()]
@@ -125,6 +121,7 @@ def estimator_class(name: str) -> type[FewShotClassifier]:
         "__reduce__": __reduce__,
         "__doc__": describe_estimator(solver),
         "_method": solver.name,
+        "_defaults": defaults,
     }
     return type(solver.info.estimator, (FewShotClassifier,), body | {"__module__": "handful.estimators"})
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from handful.core.answers import mark_unknown
 from handful.core.base import Base
-from handful.core.checks import NONE_OF_THESE, as_labels, shortened
+from handful.core.checks import NONE_OF_THESE, as_labels
 from handful.core.parameters import SHARE, Interval, Limit, Number, Object, Rule, Text, check
 from handful.core.prepare import POWERS, SCALE, STEPS, parse
 from handful.estimators.classifier import FewShotClassifier
@@ -27,6 +27,7 @@ from handful.estimators.model_writer import FORMAT, ITEMS, LEARNED
 from handful.solving.solve import OPTIONS
 from handful.solving.solver import Solver, get_solver, needed_base
 from handful.utils.tensor_file import check_arrays, read_tensors
+from handful.utils.text import shortened
 from handful.utils.version import __version__
 
 TOLERANCE = 1e-3  # of probabilities that were computed in single precision

@@ -17,12 +17,11 @@ from handful.project.labelling import Labelled, label_items
 from handful.project.loading import place_items
 from handful.project.outputs import marks
 from handful.project.pile import PILE, UPLOADS
-from handful.project.runs import MAX_ASKED_ITEMS, UNKNOWN, Run, by_id, facts_of, run_of
+from handful.project.runs import MAX_ASKED_ITEMS, UNKNOWN, Run, facts_of, run_of
 from handful.project.said import Store
 from handful.project.steps import PROMOTED
 from handful.project.summary import compare, label_texts
-from handful.solving.groups import example_count
-from handful.solving.promotion import check_names, lower_share
+from handful.solving.groups import check_names, example_count, lower_share
 from handful.utils.files import in_brief, printable
 
 MAX_LISTED_ITEMS = 3  # items that an error names
@@ -123,7 +122,7 @@ def stored_run(
         rows = {name: [row_of[i] for i in items if i in row_of] for name, items in said.groups.items()}
         texts = [old.get(item, UNKNOWN_NAME) for item in ids.tolist()]
         labelled.comparison = compare(texts, label_texts(labelled), rows)
-    facts = facts_of([by_id(group, ids) for group in labelled.groups]) | {
+    facts = facts_of([group.at(ids) for group in labelled.groups]) | {
         "asking": ids[labelled.ask(MAX_ASKED_ITEMS)].tolist(), "decision": dict(decision),
         "share_kept": labelled.is_share_kept, "detail": float(decision.get("group_detail", 0.0)),
         "notice": " ".join([] if labelled.comparison is None else labelled.comparison.warnings),

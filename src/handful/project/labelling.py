@@ -21,8 +21,7 @@ from handful.project.decision import check_decision, find_threshold, threshold_i
 from handful.project.items import check_twins, class_label, highest_score, rows_without_text, skip_empty
 from handful.project.summary import Comparison, Outcome, groups_in_words, made_by, precision_in_words, share_of
 from handful.solving.ask import belief, worth_asking
-from handful.solving.group_list import Groups, with_words
-from handful.solving.groups import make_groups
+from handful.solving.groups import Groups, make_groups, with_words
 from handful.utils.shares_in_words import percent
 
 NEAREST_EXAMPLES = 3  # examples that are named beside an item

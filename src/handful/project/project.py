@@ -30,7 +30,7 @@ from handful.project.said import Store
 from handful.project.sitting import Question, Sitting
 from handful.project.trust import Agree, refuse
 from handful.solving.check import Checked
-from handful.solving.promotion import check_examples
+from handful.solving.groups import check_examples
 from handful.utils.files import class_name, in_brief
 from handful.utils.interrupts import cleanup
 

@@ -220,7 +220,7 @@ def solve_pile(
         examples, pile.items(rest), method=method, outlier_share=outlier_share, group_detail=group_detail
     )
     step(1)
-    groups = facts_of([by_id(group, pile.ids[rest]) for group in labelled.groups])
+    groups = facts_of([group.at(pile.ids[rest]) for group in labelled.groups])
     asking = pile.ids[rest][labelled.ask(MAX_ASKED_ITEMS)].tolist()
     step(2)
     flat = np.array(flat_map(labelled.pile, examples, range(len(rest))), np.float32)
@@ -302,14 +302,6 @@ def facts_of(groups: Sequence[Any]) -> GroupFacts:
             [part.exemplars(part.size).tolist() for part in group.split()] * (group.kinds > 1) for group in groups
         ],
     }
-
-
-def by_id(group: Any, ids: np.ndarray) -> Any:
-    """A group whose items are ids in place of rows."""
-    spans = [ids[span] for span in group.part_spans]
-    return replace(
-        group, items=ids[group.items], span=ids[group.span], parts=[ids[part] for part in group.parts], part_spans=spans
-    )
 
 
 def _previous(before: Run | None, ids: np.ndarray) -> np.ndarray:
