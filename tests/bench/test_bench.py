@@ -237,7 +237,7 @@ def test_the_configuration_does_not_depend_on_what_is_loaded():
     script = """
         from handful.bench.store import code_of
         print(*(code_of(name) for name in ("knn", "eol", "simpleshot+iforest")))
-        import handful.bench.report, handful.cli, handful.estimators.model_reader, handful.solving.solver
+        import handful.bench.report, handful.cli, handful.estimators.factory, handful.solving.solver
         print(*(code_of(name) for name in ("knn", "eol", "simpleshot+iforest")))
         """
     done = subprocess.run([sys.executable, "-c", dedent(script)], capture_output=True, text=True, timeout=60)

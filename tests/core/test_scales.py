@@ -13,7 +13,7 @@ from handful.core.base import Base
 from handful.core.checks import as_features
 from handful.core.prepare import prepare
 from handful.core.task import Task
-from handful.estimators.model_reader import load
+from handful.estimators import load
 from handful.methods.registry import METHODS
 from handful.solving import get_solver, list_methods, solve
 

@@ -121,7 +121,7 @@ def changed(array, change):
 
 
 def test_arrays_that_do_not_fit_are_refused(refused, kdo):
-    """Each array of the model in turn; arrays that no method knows; decisions and probabilities that are none."""
+    """Each array of the model in turn; steps of preparation, decisions and probabilities that are none."""
     about, arrays = kdo
     for name, array in arrays.items():
         others = {k: np.array(v, order="C") for k, v in arrays.items() if k != name}
@@ -131,8 +131,7 @@ def test_arrays_that_do_not_fit_are_refused(refused, kdo):
                 refused(about, others | ({} if made is None else {name: made}), (name, case))
     step = arrays["state.prepare.0.signed"]
     for more in (
-        {"state.nope": step}, {"state.prepare.4.nope": step}, {"state.prepare.9.l2": step[:, 0, :0]},
-        {"state.prepare.x.l2": step}, {f"state.{'x' * 10**5}": step}, {"state.prepare.4.qr": np.zeros((1, 5, 5), "f4")},
+        {"state.prepare.4.nope": step}, {"state.prepare.x.l2": step}, {"state.prepare.4.qr": np.zeros((1, 5, 5), "f4")},
     ):  # fmt: skip
         refused(about, arrays | more, next(iter(more))[:40])
     for kind in (np.float16, np.int64, np.complex64, np.uint8):

@@ -3,9 +3,8 @@
 from typing import Any
 
 from handful.estimators.classifier import FewShotClassifier
-from handful.estimators.factory import estimator_class, estimator_names, make_estimator
+from handful.estimators.factory import estimator_class, estimator_names, load, make_estimator
 from handful.estimators.given_labels import scorer
-from handful.estimators.model_reader import load
 
 __all__ = ["FewShotClassifier", "load", "make_estimator", "scorer"]  # the estimators are in dir()
 

@@ -46,7 +46,7 @@ from handful.core.checks import NONE_OF_THESE, UNKNOWN, as_features, fit_labels
 from handful.core.decide import shift_of
 from handful.core.task import Task
 from handful.estimators.given_labels import check_declared, examples_of, is_none_of_these, same_kind
-from handful.estimators.model_writer import save_model
+from handful.estimators.model_file import write_model
 from handful.solving.groups import Groups, group_unknowns
 from handful.solving.solve import solve
 from handful.solving.solver import Solver, get_solver
@@ -465,7 +465,8 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         Path
             The same path.
         """
-        return save_model(self, path, items)
+        check_is_fitted(self)
+        return write_model(self, path, items)
 
     @property
     def _method_parameters(self) -> dict[str, Any]:

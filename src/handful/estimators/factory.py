@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from handful.estimators.classifier import FewShotClassifier
+from handful.estimators.model_file import read_model
 from handful.solving.solver import Solver, describe, get_solver, list_methods
 
 # Parameters that every estimator has, beside its method's own.
@@ -97,6 +99,31 @@ def make_estimator(name: str, **parameters: Any) -> FewShotClassifier:
     1
     """
     return estimator_class(get_solver(name).name)(**parameters)
+
+
+def load(path: str | Path) -> FewShotClassifier:
+    """Read a model that `save` of an estimator wrote.
+
+    Parameters
+    ----------
+    path : path
+        A .safetensors file. It may come from anyone: nothing in it is executed.
+
+    Returns
+    -------
+    FewShotClassifier
+        The fitted estimator.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or of a newer version. The message says what is wrong.
+    """
+    method, parameters, attributes = read_model(path)
+    model = make_estimator(method, **parameters)
+    for name, value in attributes.items():
+        setattr(model, name, value)
+    return model
 
 
 @cache

@@ -131,7 +131,7 @@ class Info:
     base_part : str, optional
         The part of the base that it takes: the name of a head, or "negatives".
     state : mapping, optional
-        Its state arrays and their axes, as in "1 N D": see `handful.estimators.model_reader`.
+        Its state arrays and their axes, as in "1 N D": see `handful.estimators.model_file`.
     decision : str, optional
         For a method that decides itself what is unknown: how, in a sentence. `{name}` stands for a parameter
         that is a share, in percent.

@@ -27,8 +27,7 @@ from handful.core import decide
 from handful.core.answers import Answers, ExpectedLabels
 from handful.core.parameters import AUTO
 from handful.estimators.classifier import FewShotClassifier
-from handful.estimators.factory import make_estimator
-from handful.estimators.model_reader import load
+from handful.estimators.factory import load, make_estimator
 from handful.features import FeatureTable, is_sharded
 from handful.features.arrow_table import arrow_table, is_carried
 from handful.features.base_mean import checked_mean
