@@ -18,7 +18,7 @@ from handful.features import Protocol, digits, draw
 KINDS = {  # one of each: by a verdict, prototypes that move, rounds, a kernel density, a detector, a pair, powers
     "eol_kdo": {}, "tim_gd": {}, "soft_kmeans": {"dtype": "float64"}, "kdo": {"dtype": "float64"}, "knn": {},
     "simpleshot+knn": {"dtype": "float64"},  # in double precision where rounding alone would exceed the 1e-7 allowed
-    "pt_map": {"preparation": "task, l2", "dtype": "float64"},  # the check's features have signs, and power(0.5) cuts off the negative
+    "pt_map": {"preparation": "task, l2", "dtype": "float64"},  # power(0.5) cuts off the negative features of the check
 }  # fmt: skip
 
 

@@ -242,8 +242,9 @@ def _check_state(solver: Solver, state: Mapping[str, np.ndarray], classes: int, 
         check_arrays(own, part.axes(own), {"N": classes, "M": classes + 1, "D": width})
         for name, array in own.items():
             _check_kind(name, array, CODES.get(name, "f"))
-            if name in CODES and (array < 0).any():
-                raise ValueError(f"array {shortened(name)!r} of the model has codes below 0")
+            highest = classes - 1 if name == "labels" else 2**31
+            if name in CODES and ((array < 0) | (array > highest)).any():
+                raise ValueError(f"array {shortened(name)!r} of the model has codes that are not from 0 to {highest}")
 
 
 def _try(
