@@ -539,13 +539,11 @@ def test_safetensors_with_a_strange_header(tmp_path):
         save_file(arrays, tmp_path / "a.safetensors", metadata={"handful": about})
         return error(tmp_path / "a.safetensors")
 
-    assert "code 2 in row 1, but there are 2 names" in said('{"classes": ["a", "b"]}', [0, 2])
-    assert "code -1 in row 0" in said('{"classes": ["a", "b"]}', [-1, 0])
     assert "is not JSON" in said("{")
     assert "handful.load reads it" in said('{"method": "eol"}')
     assert "pip install -U handful" in said('{"format": 99}')
-    assert "2 rows of features but 1 paths" in said('{"paths": ["x"]}')
-    assert "`paths` are a str, not a list" in said('{"paths": "x"}')
+    assert "2 rows of features but 1 paths" in said('{"texts": {"path": ["x"]}}')
+    assert "`texts` are not lists by name" in said('{"texts": {"path": "x"}}')
 
 
 @pytest.mark.torch
