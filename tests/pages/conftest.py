@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from forks import Forked
-from reports import reload
+from reports import listeners, reload
 
 from handful.report import write
 
@@ -32,16 +32,6 @@ def serve(tmp_path):
         process.wait(10)
         process.stdout.close()
         log.close()
-
-
-def listeners(problems, own):
-    """Notes all that a page logs, throws, shows in a dialog or asks of an address that `own` does not accept."""
-    return {
-        "console": lambda message: problems.append(message.text),
-        "pageerror": lambda error: problems.append(str(error)),
-        "dialog": lambda dialog: (problems.append(dialog.message), dialog.dismiss()),
-        "request": lambda request: own(request.url) or problems.append(request.url),
-    }
 
 
 @pytest.fixture

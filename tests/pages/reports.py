@@ -51,6 +51,16 @@ def a_report(items=(*PILE, *EXAMPLES), **changes):
     return Report(**values | changes)
 
 
+def listeners(problems, own):
+    """Notes all that a page logs, throws, shows in a dialog or asks of an address that `own` does not accept."""
+    return {
+        "console": lambda message: problems.append(message.text),
+        "pageerror": lambda error: problems.append(str(error)),
+        "dialog": lambda dialog: (problems.append(dialog.message), dialog.dismiss()),
+        "request": lambda request: own(request.url) or problems.append(request.url),
+    }
+
+
 def reload(page):
     page.reload()
     page.wait_for_selector("html[data-ready]")
