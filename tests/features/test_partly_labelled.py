@@ -119,7 +119,7 @@ BAD = {
     "deep lists": (lambda d: text(d, "embedding", "[" * 100_000), "not a JSON list of numbers in row 0"),
     "lists of words": (lambda d: save(d, {"embedding": [["a"], ["b"]]}), "a list of numbers in each row is needed"),
     "numbers, not lists": (lambda d: save(d, {"embedding": [1.0, 2.0]}), "a list of numbers in each row is needed"),
-    "empty lists": (lambda d: save(d, {"embedding": pa.array([[], []], pa.list_(pa.float32()))}), "it has no features"),
+    "empty lists": (lambda d: save(d, {"embedding": pa.array([[], []], pa.list_(pa.float32()))}), "no features"),
     "no numbers": (lambda d: text(d, "a,label", "x,hen"), "no column 'embedding' and no column of numbers, only 'a'"),
     "no rows": (lambda d: text(d, "f,label"), "the table has no rows"),
     "labels twice": (lambda d: text(d, "f,label,label", "1,a,b"), "more than one column 'label'"),
