@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from handful.backbones.state_dict import read_state_dict
+from handful.backbones.efficientnet import read_state_dict
 from handful.features import read
 from handful.utils import unpickling
 from handful.utils.unpickling import load_plain, load_torch

@@ -200,7 +200,7 @@ def _only_python_on_stderr() -> Iterator[None]:
     before, terminal = sys.stderr, os.dup(2)
     try:
         if before is sys.__stderr__:  # otherwise the program has redirected it already
-            sys.stderr = open(terminal, "w", 1, before.encoding, before.errors, closefd=False)  # noqa: SIM115
+            sys.stderr = open(terminal, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), 2)
         yield
