@@ -188,7 +188,7 @@ def test_names_that_are_no_text_go_through(nodes, tmp_path, handful):
 
 def test_a_run_whose_driver_was_killed_goes_on_where_it_was(nodes, pictures, undisturbed, tmp_path):
     network = ("--backbone", NETWORK, "--shard-size", 8)
-    command = ("embed", pictures, "-o", "out", *network, *RAY, "--address", nodes.address, "--json")
+    command = ("embed", pictures, "-o", "out", *network, "--engine", f"ray:{nodes.address}", "--json")
     process, out = start(*command, cwd=tmp_path), tmp_path / "out"
     while len(parts_in(out)) < 3:
         assert process.poll() is None, process.communicate()

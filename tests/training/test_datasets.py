@@ -628,15 +628,16 @@ def test_paths_and_names_that_are_wrong(tmp_path, rng):
 
 
 def test_the_command_lists_and_teaches(handful):
-    listed = json.loads(handful("datasets", "--json").stdout)
+    listed = json.loads(handful("train", "--list-datasets", "--json").stdout)
     assert [entry["name"] for entry in listed] == [info.name for info in list_datasets()]
-    assert "tieredimagenet" in handful("datasets").stdout
+    assert "tieredimagenet" in handful("train", "--list-datasets").stdout
     for info in list_datasets():
-        said = handful("datasets", info.name).stdout
+        one = ("train", "--list-datasets", "--dataset", info.name)
+        said = handful(*one).stdout
         assert f"handful train {info.example} --dataset {info.name}" in said
         assert all(digest in said for digest in info.archives.values())
-        assert json.loads(handful("datasets", info.name, "--json").stdout)["layouts"] == info.layouts
-    assert "no data set 'x'" in handful("datasets", "x").stderr
+        assert json.loads(handful(*one, "--json").stdout)["layouts"] == info.layouts
+    assert "no data set 'x'" in handful("train", "--list-datasets", "--dataset", "x").stderr
 
 
 def test_the_command_reads_what_is_there_and_checks_archives(handful, tmp_path, drawings, monkeypatch):
@@ -649,20 +650,20 @@ def test_the_command_reads_what_is_there_and_checks_archives(handful, tmp_path, 
                 data = io.BytesIO()
                 Image.fromarray(~ink[i]).save(data, "PNG")
                 archive.writestr(f"images_{half}/{labels[i]}/{i}.png", data.getvalue())
-    done = handful("datasets", "omniglot", "--check", folder)
+    done = handful("train", folder, "--dataset", "omniglot", "--check")
     assert done.returncode == 1  # these are not the published files
     assert "images_background.zip is NOT the published file" in done.stdout
     assert "base: 2 classes, 4 pictures, 2 per class, NOT as many as published" in done.stdout
     digests = {name: hashlib.md5((folder / name).read_bytes()).hexdigest() for name in os.listdir(folder)}
     info = catalogue._all()["omniglot"]
     monkeypatch.setitem(catalogue._all(), "omniglot", catalogue.DatasetInfo(**(vars(info) | {"archives": digests})))
-    done = handful("datasets", "--check", folder, "--json")
+    done = handful("train", folder, "--check", "--json")
     assert done.returncode == 0
     found = json.loads(done.stdout)
     assert found["archives"] == dict.fromkeys(digests, True)
     assert (found["name"], found["pictures"], found["size"]) == ("omniglot", 8, [28, 28])
     (tmp_path / "CUB_200_2011.tgz").write_bytes(b"x")
-    done = handful("datasets", "cub", "--check", tmp_path / "CUB_200_2011.tgz")
+    done = handful("train", tmp_path / "CUB_200_2011.tgz", "--dataset", "cub", "--check")
     assert done.returncode == 1
     assert "NOT the published file" in done.stdout
     assert "tar xzf" in done.stdout

@@ -50,7 +50,7 @@ def joint(head="feat", held_out=True, **changes):
 def run(folder, heads=(), **changes):
     rows = []
     done = pretrain(
-        shapes(classes=40, each=12), folder, Settings(**(TOGETHER | changes)), threads=1, track="none", heads=heads,
+        shapes(classes=40, each=12), folder, Settings(**(TOGETHER | changes)), threads=1, heads=heads,
         on_epoch=rows.append, save_every=0,
     )  # fmt: skip
     return done, rows
@@ -232,7 +232,7 @@ def test_a_wrong_head_is_refused_before_the_training(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="together_rate of the training must be a number above 0"):
         Settings(together_rate=0)
     with pytest.raises(ValueError, match="a head needs 6 or more.*no --together"):
-        pretrain(shapes(classes=5, each=40), tmp_path, Settings(**TOGETHER), track="none", heads=())
+        pretrain(shapes(classes=5, each=40), tmp_path, Settings(**TOGETHER), heads=())
     assert not list(tmp_path.iterdir())
 
 

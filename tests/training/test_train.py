@@ -199,7 +199,7 @@ def test_classes_held_out_are_never_learned_from():
 def test_a_training_leaves_a_backbone_that_can_be_used(tmp_path):
     pictures = shapes(classes=40, each=12)
     rows = []
-    done = pretrain(pictures, tmp_path, Settings(**SMALL), threads=1, track="none", heads=(), on_epoch=rows.append)
+    done = pretrain(pictures, tmp_path, Settings(**SMALL), threads=1, heads=(), on_epoch=rows.append)
     assert [row["epoch"] for row in rows] == [1, 2, 3]
     assert done.best["figure"] == max(row["figure"] for row in rows)
     history = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
@@ -226,7 +226,7 @@ def test_a_training_leaves_a_backbone_that_can_be_used(tmp_path):
 def test_the_other_networks_are_trained_and_found_again_alike(tmp_path):
     for network, options, wanted in (("conv4", {"width": 8}, 8), ("wrn28_10", {"depth": 10, "widen": 1}, 64)):
         settings = Settings(**(SMALL | {"network": network, "options": options, "epochs": 1}))
-        pretrain(shapes(), tmp_path / network, settings, threads=1, track="none", heads=())
+        pretrain(shapes(), tmp_path / network, settings, threads=1, heads=())
         backbone = load_backbone(tmp_path / network / "model.onnx")
         again, name, _ = load_network(tmp_path / network / "weights.safetensors")
         assert (backbone.dimension, again.dimension, name) == (wanted, wanted, network)
@@ -240,17 +240,17 @@ def test_training_stops_early_when_validation_does_not_improve(tmp_path):
     # weights that hardly move: whatever validation says first it goes on saying
     settings = Settings(**(SMALL | {"epochs": 30, "learning_rate": 1e-12, "weight_decay": 0.0, "patience": 2}))
     rows = []
-    pretrain(shapes(classes=40), tmp_path, settings, threads=1, track="none", heads=(), on_epoch=rows.append)
+    pretrain(shapes(classes=40), tmp_path, settings, threads=1, heads=(), on_epoch=rows.append)
     assert 3 <= len(rows) < 30
 
 
 def test_other_settings_or_pictures_are_refused_and_the_checkpoint_stays(tmp_path):
-    pretrain(shapes(), tmp_path, Settings(**(SMALL | {"epochs": 1})), threads=1, track="none", heads=())
+    pretrain(shapes(), tmp_path, Settings(**(SMALL | {"epochs": 1})), threads=1, heads=())
     before = (tmp_path / checkpoint.NAME).read_bytes()
     with pytest.raises(ValueError, match="seed 0 there and 5 here"):
-        pretrain(shapes(), tmp_path, Settings(**(SMALL | {"epochs": 1, "seed": 5})), track="none", heads=())
+        pretrain(shapes(), tmp_path, Settings(**(SMALL | {"epochs": 1, "seed": 5})), heads=())
     with pytest.raises(ValueError, match="other pictures"):
-        pretrain(shapes(seed=1), tmp_path, Settings(**(SMALL | {"epochs": 1})), track="none", heads=())
+        pretrain(shapes(seed=1), tmp_path, Settings(**(SMALL | {"epochs": 1})), heads=())
     assert (tmp_path / checkpoint.NAME).read_bytes() == before
 
 
@@ -259,7 +259,7 @@ def test_two_trainings_in_one_folder_are_refused_and_what_a_kill_left_is_removed
     with checkpoint.locked_folder(tmp_path):
         assert not list(tmp_path.glob(".*.tmp"))
         with pytest.raises(OSError, match="in use by another process"):
-            pretrain(shapes(), tmp_path, Settings(**SMALL), track="none", heads=())
+            pretrain(shapes(), tmp_path, Settings(**SMALL), heads=())
 
 
 def test_a_damaged_checkpoint_is_named_and_not_replaced(tmp_path):
@@ -269,7 +269,7 @@ def test_a_damaged_checkpoint_is_named_and_not_replaced(tmp_path):
     for content in (b"nonsense", *(save({}, {"handful": header}) for header in headers)):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="damaged.*remove it to start again"):
-            pretrain(shapes(), tmp_path, Settings(**SMALL), track="none", heads=())
+            pretrain(shapes(), tmp_path, Settings(**SMALL), heads=())
         assert path.read_bytes() == content
     path.write_bytes(save({}, {"handful": json.dumps(whole | {"format": 99})}))
     with pytest.raises(ValueError, match="written by another version of handful"):
@@ -304,7 +304,7 @@ def test_what_cannot_be_trained_is_said_before_the_training(tmp_path):
         other = {"heads": ()} | {name: value for name, value in changes.items() if name in ("device", "heads")}
         settings = {name: value for name, value in changes.items() if name not in pictures | other}
         with pytest.raises(ValueError, match=words):
-            pretrain(shapes(**pictures), tmp_path / "out", Settings(**(SMALL | settings)), track="none", **other)
+            pretrain(shapes(**pictures), tmp_path / "out", Settings(**(SMALL | settings)), **other)
     assert {path.name for path in (tmp_path / "out").glob("*")} <= {".lock"}
 
 
@@ -312,7 +312,7 @@ def test_curves_go_to_tensorboard(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     rows = []
-    pretrain(shapes(), tmp_path, Settings(**SMALL), threads=1, track="tensorboard", heads=(), on_epoch=rows.append)
+    pretrain(shapes(), tmp_path, Settings(**SMALL), threads=1, tensorboard=True, heads=(), on_epoch=rows.append)
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert [e.value for e in events.Scalars("loss")] == pytest.approx([row["loss"] for row in rows], rel=1e-5)
@@ -349,7 +349,7 @@ def test_stopped_and_resumed_it_ends_with_the_same_bytes(tmp_path):
 
     def start(out):
         words = ["train", folder, "-o", tmp_path / out, "--widths", "4,4,8,8", "--size", 16, "--batch", 16]
-        words += ["--epochs", EPOCHS, "--threads", 1, "--save-every", 0, "--heads", "none", "--track", "none"]
+        words += ["--epochs", EPOCHS, "--threads", 1, "--save-every", 0, "--heads", "none"]
         words += ["--seed", 7, "--together", "peeler", "--together-tasks", TASKS, "--together-rate", "1e-3"]
         command = [sys.executable, "-c", FEW_TASKS, *map(str, words)]
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -13,14 +13,11 @@ card.md                     what it is and how to make it again
 from __future__ import annotations
 
 import json
-import os
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
-from importlib.util import find_spec
 from pathlib import Path
 from platform import python_version
 from typing import TYPE_CHECKING, Any
@@ -53,7 +50,6 @@ SAVE_EVERY_S = 60.0
 TOGETHER = "together"  # the settings of the joint training begin with it
 VALIDATION_TASKS = 200
 SHOTS = 1, 5
-TRACKERS = ("tensorboard", "mlflow")
 HEADS_CHECKPOINT = "heads.safetensors"  # the state of the learning of heads, which is the last part of a training
 
 
@@ -79,7 +75,7 @@ def pretrain(
     threads: int | None = None,
     device: str = AUTO,
     save_every: float = SAVE_EVERY_S,
-    track: str = AUTO,
+    tensorboard: bool = False,
     heads: Sequence[str] = DEFAULT_HEADS,
     command: str = "",
     progress: Callable[[str, int, int], object] = lambda name, done, total: None,
@@ -104,8 +100,8 @@ def pretrain(
         "cpu", "cuda", ...; "auto" takes CUDA if there is any.
     save_every : float
         Seconds between two checkpoints.
-    track : str
-        "tensorboard", "mlflow", "none" or "auto", as in `tracker`.
+    tensorboard : bool
+        Whether the curves of the history are also written for TensorBoard.
     heads : sequence of str
         Heads to learn at the end, as in `learn_base`.
     command : str
@@ -155,7 +151,7 @@ def pretrain(
         at.made_from = made_from
         if at.state:
             learner.restore(at.state)
-        with tracker(track, folder, settings.plain()) as tracked:
+        with curves(folder, tensorboard) as tracked:
             _learn(learner, at, held_out, folder, save_every, tracked, progress, on_epoch)
             joint = None
             if settings.together != NONE:
@@ -405,47 +401,23 @@ def validate(features: FeatureTable, base_mean: np.ndarray, seed: int) -> dict[s
     return means | ({"figure": float(np.mean(list(means.values())))} if means else {})
 
 
-# ---- curves in TensorBoard or MLflow
+# ---- curves
 
 
 @contextmanager
-def tracker(which: str, folder: Path, about: Mapping[str, Any]) -> Iterator[Callable[[Mapping[str, Any], int], None]]:
-    """Yield the function that records rows of figures.
+def curves(folder: Path, wanted: bool) -> Iterator[Callable[[Mapping[str, Any], int], None]]:
+    """Yield the function that draws rows of figures in TensorBoard, or does nothing."""
+    if not wanted:
+        yield lambda row, step: None
+        return
+    need("tensorboard", "curves", "tensorboard")
+    from torch.utils.tensorboard import SummaryWriter
 
-    "auto" means TensorBoard if it is installed, otherwise MLflow if MLFLOW_TRACKING_URI is set, otherwise nothing.
-    """
-    if which not in (AUTO, NONE, *TRACKERS):
-        raise ValueError(f"there is no tracker {which!r}: choose from {', '.join((AUTO, NONE, *TRACKERS))}")
-    if which == AUTO:
-        which = "tensorboard" if find_spec("tensorboard") else NONE
-        if which == NONE and find_spec("mlflow") and "MLFLOW_TRACKING_URI" in os.environ:
-            which = "mlflow"
-    if which == "tensorboard":
-        need("tensorboard", "--track tensorboard", "tensorboard")
-        from torch.utils.tensorboard import SummaryWriter
+    with SummaryWriter(str(folder / "tensorboard")) as writer:
 
-        with SummaryWriter(str(folder / "tensorboard")) as writer:
-
-            def to_board(row: Mapping[str, Any], step: int) -> None:
-                for name, value in _numbers(row).items():
+        def draw_row(row: Mapping[str, Any], step: int) -> None:
+            for name, value in row.items():
+                if isinstance(value, int | float):
                     writer.add_scalar(name, value, step)
 
-            yield to_board
-    elif which == "mlflow":
-        mlflow = need("mlflow", "--track mlflow", "mlflow")
-        with mlflow.start_run(run_name=folder.name):
-            mlflow.log_params({name: str(value) for name, value in about.items()})
-
-            def to_server(row: Mapping[str, Any], step: int) -> None:
-                try:
-                    mlflow.log_metrics(_numbers(row), step=step)
-                except mlflow.exceptions.MlflowException as error:  # a missing server must not stop a training
-                    warnings.warn(f"MLflow did not accept the figures of epoch {step}: {error}", stacklevel=2)
-
-            yield to_server
-    else:
-        yield lambda row, step: None
-
-
-def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in row.items() if isinstance(value, int | float)}
+        yield draw_row

@@ -44,7 +44,7 @@ def read_omniglot(path: Path) -> tuple[list[Part], list[Skipped]]:
     if not paths:
         raise ValueError(
             f"{path} has no images_background or images_evaluation, as folders or .zip, and is not an .npz of packed "
-            "drawings: see `handful datasets omniglot`"
+            "drawings: see `handful train --list-datasets --dataset omniglot`"
         )
     parts, skipped = [], []
     for split, source in paths.items():

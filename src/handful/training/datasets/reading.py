@@ -39,7 +39,7 @@ def read_pictures(
     split_file: str | os.PathLike[str] | None = None,
     progress: Progress = lambda done, total: None,
 ) -> PictureSet:
-    """Read a data set of pictures from the files or folders in which it is published; see `handful datasets`.
+    """Read a data set of pictures from the files or folders in which it is published (`handful train --list-datasets`).
 
     More than 5,000 decoded pictures are stored in the cache folder and memory-mapped from there. ::
 
@@ -129,7 +129,9 @@ def recognise(path: Path) -> str:
         if files_of(path, name):
             return name
     if path.is_file():
-        raise ValueError(f"{path} is not a file of a known data set: see `handful datasets` for what is read")
+        raise ValueError(
+            f"{path} is not a file of a known data set: see `handful train --list-datasets` for what is read"
+        )
     if _cifar_root(path):
         raise ValueError(f"{path} is CIFAR-100, of which cifar-fs and fc100 are two splits: say which, as dataset")
     if lists_are_of(path, WNID):
@@ -148,7 +150,9 @@ def recognise(path: Path) -> str:
     if set(published("fc100") or ()) == {name for _, name, _ in class_folders(class_root(path, "fc100"))}:
         raise ValueError(f"{path} has the classes of CIFAR-100: say cifar-fs or fc100, as dataset")
     if next(class_folders(path), None) is None:
-        raise ValueError(f"{path} has neither class folders nor files of a known data set: see `handful datasets`")
+        raise ValueError(
+            f"{path} has neither class folders nor files of a known data set: see `handful train --list-datasets`"
+        )
     return "folder"
 
 
@@ -165,7 +169,9 @@ def _parts(
         _refuse_own(own_splits, path)
         return read_cifar_100(root, dataset, split_names), []
     if path.is_file():
-        raise ValueError(f"{path} is not a file of {dataset}: see `handful datasets {dataset}` for what is read")
+        raise ValueError(
+            f"{path} is not a file of {dataset}: `handful train --list-datasets --dataset {dataset}` says what is read"
+        )
     if dataset == "miniimagenet" and own_splits is None and split_lists(path):
         return read_lists(path)
     return read_class_folders(path, dataset, own_splits)
