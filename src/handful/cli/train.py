@@ -105,7 +105,9 @@ class MachineOptions:
 
     PANEL: ClassVar[str] = "Machine"
 
-    precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: the best for this machine.")] = "auto"
+    precision: Annotated[
+        str, typer.Option(help="float32; or bfloat16, faster on a GPU or a processor that computes in it.")
+    ] = "float32"
     threads: Annotated[
         int | None, typer.Option(min=1, help="With 1, weights are the same bit for bit. Default: all cores.")
     ] = None

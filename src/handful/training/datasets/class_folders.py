@@ -99,7 +99,7 @@ def _json_pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _csv_pairs(text: str) -> list[tuple[str, str]]:
-    pairs = []
+    pairs: list[tuple[str, str]] = []
     with records(text, ",") as lines:
         for line, cells in lines:
             row = [cell.strip() for cell in cells]
