@@ -403,7 +403,7 @@ def test_options_that_make_no_sense_are_refused_before_any_work(blobs, tmp_path,
         (tmp_path / "pile" / "broken.png").touch()
         words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
         done = handful(
-            "label", "examples", "pile", "-o", "out", "--strict", *PIXELS, *words
+            "label", "examples", "pile", "-o", "out", "--set", "strict=true", *PIXELS, *words
         )  # else told of the empty file
         assert_refused(done, sentence.split(":")[0])
         assert not (tmp_path / "out").exists()
@@ -755,8 +755,8 @@ def test_what_an_onnx_file_takes_is_said_by_options_and_remembered_by_the_model(
     fill(tmp_path)
     command = ("label", "examples", "pile", "--backbone", "coarse.onnx", "-o", "out")
     assert_refused(handful(*command), "size")
-    assert_refused(handful(*command, "--size", 32, "--mean", "grey"), "--mean grey: give numbers")
-    done = handful(*command, *SHARE, "--size", 32, "--mean", "0.5,0.5,0.5", "--std", "0.25,0.25,0.25")
+    assert_refused(handful(*command, "--set", "size=32", "--set", "mean=grey"), "--set mean=grey: 'grey' is no value")
+    done = handful(*command, *SHARE, "--set", "size=32", "--set", "mean=0.5,0.5,0.5", "--set", "std=0.25,0.25,0.25")
     assert done.returncode == 0, done.stderr
     done = handful("predict", "out/model.safetensors", "pile", "-o", "again.csv")  # with the options it was made with
     assert done.returncode == 0, done.stderr

@@ -34,7 +34,7 @@ def test_a_level_is_recorded_by_the_names_of_its_networks(folder, handful, own_c
 
 
 def test_the_device_is_said_but_no_later_command_is_bound_to_it(folder, handful):
-    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--device", "cpu")
+    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--set", "device=cpu")
     assert done.returncode == 0, done.stderr
     assert "<dt>device</dt><dd>cpu</dd>" in (folder / "out" / "report.html").read_text("utf-8")
     model = load(folder / "out" / "model.safetensors")
@@ -45,14 +45,14 @@ def test_the_device_is_said_but_no_later_command_is_bound_to_it(folder, handful)
 
 
 def test_a_device_that_is_missing_is_refused_before_pictures_are_read(folder, handful):
-    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--device", "tpu")
+    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--set", "device=tpu")
     assert_refused(done, "there is no device 'tpu': choose from auto, cpu, cuda, directml, coreml")
 
 
 def test_a_preset_is_kept_with_the_record_and_the_model(folder, handful):
     onnx_file(folder / "clip.onnx", ("n", 3, "h", "w"))
     done = handful(
-        "label", "examples", "pile", "-o", "out", "--backbone", "clip.onnx", "--preset", "clip", "--size", 32
+        "label", "examples", "pile", "-o", "out", "--backbone", "clip.onnx", "--set", "preset=clip", "--set", "size=32"
     )
     assert done.returncode == 0, done.stderr
     record = json.loads((folder / "out" / "results.json").read_text("utf-8"))
@@ -60,6 +60,6 @@ def test_a_preset_is_kept_with_the_record_and_the_model(folder, handful):
     later = handful("predict", "out/model.safetensors", "pile", "-o", "later.csv", "--backbone", "clip.onnx")
     assert later.returncode == 0, later.stderr
     assert_refused(
-        handful("label", "examples", "pile", "-o", "out2", "--backbone", "clip.onnx", "--preset", "vit"),
+        handful("label", "examples", "pile", "-o", "out2", "--backbone", "clip.onnx", "--set", "preset=vit"),
         "there is no preset 'vit': choose from imagenet, clip, dinov2, siglip",
     )

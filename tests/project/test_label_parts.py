@@ -78,10 +78,10 @@ def words_of(done):
 OPTIONS = [
     (),
     ("--method", "eol", "--outlier-share", 0.4),
-    ("--method", "eol", "--unknown-rate", 0.25),
-    ("--method", "eol", "--max-false-unknown", 0.02),
+    ("--method", "eol", "--set", "unknown_rate=0.25"),
+    ("--method", "eol", "--set", "max_false_unknown=0.02"),
     ("--precision", 0.9),
-    ("--method", "eol", "--threshold", 0.7),
+    ("--method", "eol", "--set", "threshold=0.7"),
     ("--method", "knn"),  # its scores only rank
     ("--method", "simpleshot", "--outlier-share", 0.3),
     ("--unknown", "others.parquet"),
@@ -285,8 +285,8 @@ def test_what_cannot_be_done_in_parts_is_refused(folder, handful):
         (("--export", "coco"), "--export needs the pile in memory, but this pile is labelled in parts: leave it out"),
         (("--sort", "copy"), "--sort sorts pictures, but a table has none: leave it out"),
         (("--corrections", "c.json"), "--corrections needs the pile in memory, but this pile is labelled in parts"),
-        (("--unknown-rate", "0.2", "--threshold", "0.5"), "both say what is unknown"),
-        (("--method", "knn", "--max-false-unknown", "0.1"), "knn gives no probabilities"),
+        (("--set", "unknown_rate=0.2", "--set", "threshold=0.5"), "both say what is unknown"),
+        (("--method", "knn", "--set", "max_false_unknown=0.1"), "knn gives no probabilities"),
     ]:
         assert_refused(handful("label", "examples.parquet", "parts", "-o", "out", *options), words)
         assert not (folder / "out").exists()
@@ -318,9 +318,9 @@ def test_there_are_no_groups_to_promote(folder, handful):
 
 @pytest.mark.ray
 def test_two_nodes_label_as_one_machine_does_also_if_one_is_killed(folder, handful, nodes):
-    options = ("--max-false-unknown", 0.05)
+    options = ("--set", "max_false_unknown=0.05")
     label(handful, *options, out="here")
-    remote = (*RAY, "--address", nodes.address)
+    remote = ("--engine", f"ray:{nodes.address}")
     label(handful, *options, *remote, out="there")
     finished = threading.Event()
 
@@ -349,7 +349,7 @@ def test_what_is_wrong_with_a_part_is_said_as_on_one_machine(folder, handful, ro
     damaged = rows[2][1600:].copy()
     damaged[250, 3] = np.nan
     write(folder / "parts/part-00004.parquet", damaged)
-    done = handful("label", "examples.parquet", "parts", "-o", "out", *RAY, "--address", nodes.address)
+    done = handful("label", "examples.parquet", "parts", "-o", "out", "--engine", f"ray:{nodes.address}")
     assert_refused(done, "query contains NaN at row 1850, column 3")
     assert not (folder / "out").exists()
 
@@ -368,7 +368,8 @@ def test_other_columns_are_carried_along_to_the_parts_of_labels(folder, handful)
     assert labels["id"].to_pylist() == list(range(sum(SIZES)))
     assert labels["closest_2"].to_pylist() == ["mine"] * sum(SIZES)
     assert_refused(
-        handful("label", "examples.parquet", "parts", "-o", "out2", "--embedding", "X"), "from the column 'embedding'"
+        handful("label", "examples.parquet", "parts", "-o", "out2", "--set", "embedding=X"),
+        "from the column 'embedding'",
     )
 
 
@@ -388,5 +389,5 @@ def test_a_method_that_decides_itself_does_so_over_all_parts(handful, folder):
     whole = parquet.read_table(folder / "whole/labels.parquet")["label"].to_pylist()
     assert by_parts == whole
     assert 100 < whole.count("unknown") < 1900
-    refused = handful("label", "examples.parquet", "parts", "-o", "x", "--fdr", "0.01")
+    refused = handful("label", "examples.parquet", "parts", "-o", "x", "--set", "fdr=0.01")
     assert_refused(refused, "auto does not decide by a false-discovery rate")

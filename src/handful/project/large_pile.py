@@ -226,7 +226,7 @@ def label_in_parts(
     if job.table.get("embedding", "embedding") != "embedding" or job.table.get("columns") is not None:
         raise ValueError(
             f"{str(job.pile)!r} is labelled in parts, whose features are read from the column 'embedding': rename it "
-            "there, and leave out --embedding and --columns"
+            "there, and leave out embedding and columns"
         )
     examples, _ = read_labelled(job.examples, job.table)
     examples = add_unknown(examples, job.examples, job.unknown, options=job.table)
@@ -242,7 +242,7 @@ def label_in_parts(
     means = () if job.base is not None else (examples.base_mean, base_mean)
     options |= base_parameters(options.get("method", AUTO), means, job.base, pile.dimension)
     if options.pop("group_detail", 0.0):
-        raise ValueError("a pile that is labelled in parts is not grouped: leave --group-detail out")
+        raise ValueError("a pile that is labelled in parts is not grouped: leave group_detail out")
     unfinished = output / f"{SCRATCH_PREFIX}{_mark(examples, pile, options)}"
     labels = unfinished / LABEL_FOLDER
     new = not output.exists()
