@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from handful.backbones.state_dict import read_state_dict
+from handful.backbones.efficientnet import read_state_dict
 from handful.utils import unpickling
 from handful.utils.unpickling import load_plain, load_torch
 

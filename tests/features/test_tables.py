@@ -282,7 +282,7 @@ def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
     from handful.project.items import read_examples
 
     class Backbone:
-        name, fingerprint, dimension, base = "mean", "1", 3, None
+        kind, name, fingerprint, dimension, base = "pictures", "mean", "1", 3, None
 
     def embed(folder, paths, backbone, what, progress, strict):
         files = list(map(str, paths))

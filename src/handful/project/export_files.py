@@ -119,7 +119,7 @@ def write_tables(project: LiveProject, state: State, formats: Sequence[str], fol
         if table is not None and name in TABLES:
             write_rows(table, folder / f"labels.{name}")
         elif name != SORTED:
-            file, content = FORMATS[name](items, answers, method, classes=_class_names(state))
+            file, content = FORMATS[name](items, answers, method, _class_names(state))
             write_json(content, folder / file)
 
 
