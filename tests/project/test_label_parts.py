@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from handful import load
 from handful.features import digits
-from handful.features.arrow_table import arrow_table
+from handful.features.parquet_file import arrow_table
 from handful.project import Job, label_items, predict_items
 from handful.project import large_pile as in_parts
 from handful.project.items import silent
