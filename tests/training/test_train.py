@@ -344,7 +344,7 @@ def picture_folder(folder, classes=24, each=10):
 def test_stopped_and_resumed_it_ends_with_the_same_bytes(tmp_path):
     """By kill -9 between epochs and in the joint training, and by Ctrl-C, which may come in the middle of a step."""
     folder = picture_folder(tmp_path / "pictures")
-    environment = os.environ | {"HANDFUL_CACHE": str(tmp_path / "cache"), "HANDFUL_BACKEND": "array"}
+    environment = os.environ | {"HANDFUL_CACHE": str(tmp_path / "cache")}
     moments = random.Random()
 
     def start(out):
