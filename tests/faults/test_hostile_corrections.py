@@ -7,7 +7,7 @@ import pytest
 from piles import contents
 from test_groups import table
 
-from handful.project.corrections import MAX_CLASS_NAME_LENGTH, MAX_CORRECTIONS, MAX_CORRECTIONS_BYTES
+from handful.project.corrections import MAX_CLASS_NAME_LENGTH, MAX_CORRECTIONS_BYTES
 
 LABEL = ("label", "t.csv", "-o", "out", "--outlier-share", 0.46, "--method", "kdo")
 
@@ -49,9 +49,6 @@ HOSTILE_JSON = {
     "an item of a million characters": (document({"item": "x" * 1_000_000, "label": "a"}), "not in the pile"),
     "a long label": (document({"item": "a", "label": "x" * (MAX_CLASS_NAME_LENGTH + 1)}), "a label of more than"),
     "a blank label": (document({"item": "a", "label": "  "}), "has a blank label"),
-    "too many": (
-        document(*[{"item": "a", "label": "b"}] * (MAX_CORRECTIONS + 1)), f"at most {MAX_CORRECTIONS:,} entries"
-    ),
     "two labels for an item": (
         document({"item": "a", "label": "b"}, {"item": "a", "label": "c"}), "'a' is called 'b' and 'c'"
     ),
@@ -71,7 +68,6 @@ HOSTILE_CSV = {
     "a cell of a million characters": ("path,label\n" + "x" * 1_000_000 + ",b\n", "name, is not in the pile"),
     "not UTF-8": (b"path,label\n\xff,b\n", "not text in UTF-8"),
     "two labels for an item": ("path,label\na,b\na,c\n", "'a' is called 'b' and 'c'"),
-    "too many": ("path,label\n" + "a,b\n" * (MAX_CORRECTIONS + 1), "more than 100,000 corrections"),
     "a blank label": ("path,label\na,\n", "has a blank label"),
     "no label": ("path,label\na,-1\n", "no class can be called '-1', which means that an item has no label"),
 }
