@@ -33,7 +33,7 @@ def promote(store: Store, run: Run, names: Names, examples: int | None = None, j
         items, kinds = groups[key]
         members = [  # a person may have labelled some of them since the run
             item for item in items
-            if item in is_there and labels.get(item, UNKNOWN) == UNKNOWN and decisions.get(item) == UNKNOWN
+            if item in is_there and labels.get(item, UNKNOWN) == UNKNOWN and decisions.get(item, UNKNOWN) == UNKNOWN
         ]  # fmt: skip
         if not members:
             raise ValueError(f"all items of group {key} have a label already: label the pile again to see new groups")
