@@ -163,14 +163,14 @@ def test_a_group_of_several_kinds_is_said_and_each_kind_becomes_a_class(tmp_path
 def test_group_detail_is_kept_in_the_record_and_promoted_from(tmp_path, handful, digit_table):
     counts = {}
     for detail in (-2, 2):
-        words = ("label", "d.parquet", "-o", f"out{detail}", "--group-detail", detail, "--json")
+        words = ("label", "d.parquet", "-o", f"out{detail}", "--set", f"group_detail={detail}", "--json")
         counts[detail] = len(json.loads(handful(*words).stdout)["groups"])
         assert record_of(tmp_path / f"out{detail}")["job"]["decision"]["group_detail"] == detail
     assert counts[-2] < counts[2]
     answer = json.loads(handful("promote", "out2", "1=new", "-o", "next", "--json").stdout)
     assert answer["comparison"]["found"]["new"]["found"] > 0
     assert record_of(tmp_path / "next")["job"]["decision"]["group_detail"] == 2
-    assert handful("label", "d.parquet", "-o", "out9", "--group-detail", 9).returncode != 0
+    assert handful("label", "d.parquet", "-o", "out9", "--set", "group_detail=9").returncode != 0
 
 
 def test_a_promotion_that_swings_is_warned_of_with_the_way_back(tmp_path, handful, digit_table):

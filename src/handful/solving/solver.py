@@ -14,15 +14,15 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, with_unknown
 from handful.core.base import HOW, Base, read_base
 from handful.core.parameters import AUTO, Rule, is_auto
-from handful.core.prepare import Prepared, as_dtype, prepare
+from handful.core.prepare import as_dtype
 from handful.core.task import Task
 from handful.engines import share
-from handful.engines.compiling import Kernel, chosen_backend, is_ready
+from handful.engines.preparation import prepare
 from handful.methods.contract import Info, Method, Scores, Solution
 from handful.methods.margin import add_margin, margin_state
 from handful.methods.registry import did_you_mean, find_method
@@ -254,34 +254,19 @@ def needed_base(solver: Solver, base: Any, dimension: int) -> Base:
 
 
 def _run(method: Method, task: Task, call: Call) -> Solution:
-    """Prepare a batch of tasks and solve it by one method, by the fused kernels if they are there."""
-    parameters = call.parameters
-    is_open = is_auto(parameters.get("outlier_share")) and parameters.get("b") is None
-    estimates = is_open and not method.estimates_share  # whether the share is estimated before the method is called
-    if parameters.get("backend") != AUTO:
-        return _prepare_and_solve(method, task, call, estimates)
-    kernels: list[Kernel] = []
-    if is_numpy_array(task.support) and task.query.shape[1] and not parameters.get("history"):
-        given = str(task.query.dtype)  # features are prepared in the type that they come in
-        names = {name: given if name == "prepare" else call.dtype for name in method.kernels}
-        kernels = [Kernel.of(name, task.ways, kind) for name, kind in names.items()]
-        kernels += [Kernel.of("density", task.ways, given)] * estimates
-    with chosen_backend(kernels) as backend:
-        return _prepare_and_solve(method, task, replace(call, parameters={**parameters, "backend": backend}), estimates)
-
-
-def _prepare_and_solve(method: Method, task: Task, call: Call, estimates_share: bool) -> Solution:
+    """Prepare a batch of tasks and solve it by one method."""
     parameters = call.parameters
     steps = method.info.preparation if call.preparation is None else call.preparation
     examples, _ = with_unknown(task.support, task.labels, task.unknown)
-    prepared = _preparation(examples, parameters)(examples, task.query, steps, call.base_mean, task.is_extreme)
+    backend = parameters.get("backend")  # methods without a kernel leave the preparation to the array code as well
+    prepared = prepare(examples, task.query, steps, call.base_mean, task.is_extreme, backend or "array")
     examples, query = (as_dtype(x, call.dtype) for x in (prepared.support, prepared.query))
     n_support = task.support.shape[1]
     support, unknown = examples[:, :n_support], examples[:, n_support:]
     estimate = None
-    if estimates_share:
-        backend = parameters.get("backend", AUTO)
-        estimate = share.of_task(task.support, task.labels, task.query, task.unknown, backend=backend)
+    is_open = is_auto(parameters.get("outlier_share")) and parameters.get("b") is None
+    if is_open and not method.estimates_share:
+        estimate = share.of_task(task.support, task.labels, task.query, task.unknown, backend=backend or AUTO)
         parameters = {**parameters, "outlier_share": estimate.estimate}
     parameters = method.with_base(parameters, prepared.state(), support)
     solution = _solve(method, support, task.labels, query, unknown, parameters)
@@ -315,15 +300,3 @@ def _solve(
     order = np.argsort(np.concatenate([rest, rows]))
     probabilities, scores = (xp.concat(block, axis=1)[:, order] for block in zip(*blocks, strict=True))
     return replace(solution, probabilities=probabilities, outlier_scores=scores)
-
-
-def _preparation(features: Array, parameters: Mapping[str, Any]) -> Callable[..., Prepared]:
-    """What prepares: the fused kernel, where it computes the method too."""
-    backend = parameters.get("backend")
-    is_there = backend == "fast" or (backend == AUTO and is_ready("prepare", 1, str(features.dtype)))
-    if not is_there or not is_numpy_array(features):
-        return prepare
-    from handful.engines import prepare_numba  # numba is imported only where it is used
-
-    fused: Callable[..., Prepared] = prepare_numba.prepare
-    return fused
