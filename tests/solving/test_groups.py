@@ -7,7 +7,8 @@ from sklearn.metrics import adjusted_rand_score
 
 import handful as package
 from handful.features import Protocol, digits, draw, read
-from handful.solving.groups import find_groups, group_unknowns, join_groups, lower_share, make_groups, split_group
+from handful.solving.clusters import find_clusters
+from handful.solving.groups import group_unknowns, join_groups, lower_share, make_groups, split_group
 
 
 def clouds(rng, sizes, dimension=32, noise=0.5):
@@ -17,6 +18,11 @@ def clouds(rng, sizes, dimension=32, noise=0.5):
 
 
 # ---- finding
+
+
+def find_groups(*arguments, **options):
+    """The number of the group of each item, from 0 for the largest; -1 for items in none."""
+    return find_clusters(*arguments, **options).codes
 
 
 def test_clear_groups_are_found_with_their_number_and_the_largest_comes_first():

@@ -172,22 +172,11 @@ def example_count(size: int, kinds: int = 1) -> int:
 # ---- finding them
 
 
-def find_groups(features: Any, context: Any = None, detail: float = 0.0) -> np.ndarray:
-    """A group number for each item of [n, D], from 0 for the largest; -1 for items in no group.
-
-    context: features [m, D] of what else is in the task. It is not grouped; it tells what all items have in common.
-    detail: from -2 (few, coarse groups) to 2 (many, fine groups).
-
-    >>> rng = np.random.default_rng(0)
-    >>> hens, owls = (rng.normal(scale=0.3, size=(n, 8)) + 2 * np.eye(8)[k] for k, n in enumerate((20, 10)))
-    >>> np.bincount(find_groups(np.concatenate([hens, owls]), rng.normal(size=(30, 8))))
-    array([20, 10])
-    """
-    return find_clusters(features, context, detail).codes
-
-
 def make_groups(features: Any, items: np.ndarray, context: Any = None, detail: float = 0.0) -> Groups:
-    """The same as `Group`s, the largest first; items: the place of each row in the pile."""
+    """The groups of some items by their features [n, D], the largest first; items: the place of each in the pile.
+
+    context and detail: as for `handful.solving.clusters.find_clusters`.
+    """
     return _as_groups(find_clusters(features, context, detail), items)
 
 

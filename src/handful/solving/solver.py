@@ -37,25 +37,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Call:
-    """How tasks are solved: the same for all tasks of one call.
+    """How tasks are solved: the same for all tasks of one call."""
 
-    Parameters
-    ----------
-    parameters : mapping
-        Parameters of the method.
-    preparation : sequence of str, optional
-        Steps in place of the method's own.
-    base_mean : array [D], optional
-        The mean feature of the base classes.
-    dtype : {"float32", "float64"}
-        What to compute in.
-    threads : int, optional
-        How many threads to use at most.
-    """
-
-    parameters: Mapping[str, Any]
-    preparation: Sequence[str] | None = None
-    base_mean: Any = None
+    parameters: Mapping[str, Any]  # of the method
+    preparation: Sequence[str] | None = None  # steps in place of the method's own
+    base_mean: Any = None  # [D] the mean feature of the base classes
     dtype: str = "float32"
     threads: int | None = None
 
