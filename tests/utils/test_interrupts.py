@@ -144,11 +144,10 @@ NETWORK = ("--backbone", "model.onnx")
 
 
 def test_while_it_starts(tmp_path):
-    for seconds in (0.2, 0.5):
-        running = Running("bench", "balanced", "--tasks", "5000", "-o", "out", cwd=tmp_path)
-        running.until(lambda pid=running.process.pid: b"handful" in Path(f"/proc/{pid}/cmdline").read_bytes())
-        time.sleep(seconds)
-        running.interrupt()
+    running = Running("bench", "balanced", "--tasks", "5000", "-o", "out", cwd=tmp_path)
+    running.until(lambda: b"handful" in Path(f"/proc/{running.process.pid}/cmdline").read_bytes())
+    time.sleep(0.4)
+    running.interrupt()
 
 
 # ---- native code that hears nothing
@@ -159,14 +158,6 @@ def test_embed_while_a_network_runs(here):
     running = Running("embed", "pile", *NETWORK, "-o", "out.parquet", cwd=here)
     running.busy(6)
     running.interrupt("Stopped. The features so far are stored")
-
-
-def test_label_while_a_network_runs(here):
-    make_white(here / "pile")
-    running = Running("label", "examples", "pile", *NETWORK, "-o", "out", cwd=here)
-    running.busy(6)
-    running.interrupt("Stopped.")
-    assert not (here / "out").exists()
 
 
 def test_a_second_ctrl_c_ends_it_at_once(here):
@@ -181,19 +172,11 @@ def test_a_second_ctrl_c_ends_it_at_once(here):
 # ---- numbers
 
 
-def features(path, n, dimension=64, classes=40):
-    rng = np.random.default_rng(0)
-    labels = np.arange(n) % classes
-    centres = rng.normal(size=(classes, dimension))
-    write(
-        FeatureTable((centres[labels] + rng.normal(size=(n, dimension))).astype(np.float32), labels.astype(str)), path
-    )
-    return path
-
-
 def test_label_while_a_large_table_is_solved(tmp_path):
-    features(tmp_path / "examples.parquet", 200, 256)
-    features(tmp_path / "pile.parquet", 60_000, 256)
+    rng = np.random.default_rng(0)
+    for name, n in (("examples", 200), ("pile", 60_000)):
+        features = np.eye(40, 256)[np.arange(n) % 40] + rng.normal(size=(n, 256))
+        write(FeatureTable(features.astype(np.float32), (np.arange(n) % 40).astype(str)), tmp_path / f"{name}.parquet")
     running = Running(
         "label", "examples.parquet", "pile.parquet", "-o", "out", cwd=tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "nb")
     )
@@ -234,26 +217,19 @@ def test_workbench_while_it_embeds(here):
     running.interrupt()
 
 
-def ask(running, method, where, body):
-    """A request whose answer is not waited for."""
-    facts = json.loads(running.said["stdout"])
-    host, port = facts["address"].removeprefix("http://").rstrip("/").split(":")
-    text = json.dumps(body).encode()
-    head = (
-        f"{method} /api/v1/{where} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {facts['token']}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
-    )
-    connection = socket.create_connection((host, int(port)))
-    connection.sendall(head.encode() + text)
-    return connection
-
-
 def test_serve_while_it_solves(tmp_path):
     running = Running("serve", "--json", cwd=tmp_path)
     running.until(lambda: running.said["stdout"])
     values, labels = digits()
     body = {"support": values[:100].tolist(), "labels": labels[:100].tolist(), "query": values.tolist() * 12}
     body["method"] = "laplacianshot"  # quadratic in the pile: about 15 seconds
-    with ask(running, "POST", "solve", body):
+    facts, text = json.loads(running.said["stdout"]), json.dumps(body).encode()
+    host, port = facts["address"].removeprefix("http://").rstrip("/").split(":")
+    head = (
+        f"POST /api/v1/solve HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {facts['token']}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port))) as connection:  # an answer is not waited for
+        connection.sendall(head.encode() + text)
         running.busy(6)
         running.interrupt()
