@@ -25,7 +25,12 @@ from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
 EMBEDDING, LABEL, PATH, SPLIT = "embedding", "label", "path", "split"
-OPTIONS = {"embedding": "embedding= (--embedding)", "label": "label= (--label)", "columns": "columns= (--columns)"}
+OPTIONS = {  # in Python, of most commands, and of `handful label`
+    "embedding": "embedding= (--embedding, or --set embedding=NAME)",
+    "label": "label= (--label)",
+    "columns": "columns= (--columns, or --set columns=NAMES)",
+    "exclude": "exclude= (--exclude, or --set exclude=NAMES)",
+}
 INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|\s*")  # names of the index of a frame in files of pandas
 NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")  # also with a decimal comma
 ID_NAME = re.compile(r"(.*[^a-z])?(ids?|idx|index|indices|uuid|guid|row|rowid|row[ _.-]?(id|number|num|nr|no))", re.I)
@@ -285,7 +290,7 @@ def _check_text(name: str, values: NDArray) -> None:
     if any("," in cell for _, cell in cells):
         raise ValueError(f"column {name!r} has numbers with a comma, as {cells[0][1]!r}: write them with a point")
     raise ValueError(
-        f"column {name!r} holds numbers as text: make it numbers, or leave it out with exclude= (--exclude)"
+        f"column {name!r} holds numbers as text: make it numbers, or leave it out with {OPTIONS['exclude']}"
     )
 
 

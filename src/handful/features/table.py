@@ -172,7 +172,7 @@ class FeatureTable:
         if self.set_aside:
             parts.append(
                 f"not used as features, because they look like ids, row numbers or labels: {_some(self.set_aside)} "
-                "(name the features with columns=, --columns, if they are)"
+                "(if they are, name the features with columns=, --columns or --set columns=NAMES)"
             )
         return "; ".join(parts)
 
