@@ -14,7 +14,7 @@ from handful.core.parameters import AUTO, is_auto
 from handful.project.items import Embedder, Progress
 from handful.project.job import Job, stored_job
 from handful.project.labelling import Labelled, label_items
-from handful.project.loading import place_items
+from handful.project.loading import item_places, place_items
 from handful.project.outputs import marks
 from handful.project.pile import PILE, UPLOADS
 from handful.project.runs import MAX_ASKED_ITEMS, UNKNOWN, Run, by_id, facts_of, run_of
@@ -66,9 +66,11 @@ def solve_project(
     progress: Progress,
 ) -> tuple[Labelled, np.ndarray]:
     """The labelled pile and the number of each of its items."""
-    uploads = folder / UPLOADS if job.kind == "pictures" and (folder / UPLOADS).is_dir() else None
-    examples, pile = job.read(progress, embedder, uploads if uploads and any(uploads.iterdir()) else None)
-    example_ids, ids = place_items(store, job, examples, pile)
+    examples, pile = job.read(progress, embedder, folder / UPLOADS)
+    all_ids = place_items(
+        store, item_places(job, examples, pile), [*map(str, examples.label_names), *[None] * len(pile)]
+    )
+    example_ids, ids = all_ids[: len(examples)], all_ids[len(examples) :]
     said_now: set[int] = set()
     if corrections:
         rows: dict[str, list[int]] = {}

@@ -210,7 +210,7 @@ def _table(project: LiveProject, state: State, rows: np.ndarray, labelled: np.nd
         "group": masked_numbers([k or None for k in state.row_answers.group[labelled].tolist()], np.int64),
     }
     table = table_of_answers(answers, [pile.names[i] for i in labelled.tolist()], columns, _class_names(state))
-    if project.table is not None and pile.texts is not None:
+    if project.source.is_table and pile.texts is not None:
         rows = np.flatnonzero([origin == PILE for origin in pile.origins])
     others = rows[~np.isin(rows, labelled)]
     blank: dict[str, list[str]] = {name: [""] * len(others) for name in ("label", "labelled_by", "decision")}
@@ -219,7 +219,7 @@ def _table(project: LiveProject, state: State, rows: np.ndarray, labelled: np.nd
     order = np.argsort(pile.rank[rows])
     table, rows = whole.take(order), rows[order]
     own: dict[str, Any] = {}  # the other columns of the opened table, or the texts of files
-    if project.table is not None:
+    if project.source.is_table:
         places = [project.table.row[pile.names[i]] for i in rows.tolist()]
         own = {name: values[places] for name, values in project.table.others.items()}
     elif pile.texts is not None:

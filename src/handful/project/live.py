@@ -15,15 +15,14 @@ import numpy as np
 from handful.core.checks import UNKNOWN_NAME
 from handful.project.database import FILE, explained
 from handful.project.edits import Checking, Promotion
-from handful.project.items import EMBEDDINGS, TEXTS, Reading
+from handful.project.items import EMBEDDINGS, TEXTS
 from handful.project.job import Job, check_trust, read_job, remember_job, stored_job
 from handful.project.loading import (
-    kind_of_items,
     load,
-    open_table,
+    new_job,
+    open_items,
     remove_leftovers,
-    table_of_job,
-    texts_of,
+    uploaded_texts,
 )
 from handful.project.pile import PILE, UPLOADS, Pile, Source
 from handful.project.refusal import Refusal
@@ -148,32 +147,30 @@ class LiveProject(Checking):
                 check_trust(job, stored, folder, agree)
                 backbone, self.backbone_options = backbone or job.backbone or None, job.backbone_options
                 is_named = True  # by the user, who labelled it or has agreed
-                self.table = table_of_job(job)
-                has_folder = self.table is None and job.examples != job.pile
-                self.source = Source(
-                    job.pile or job.examples, folder, job.examples if has_folder else None, [folder, *job.results],
-                    job.kind, job.unknown if has_folder else None,
-                )  # fmt: skip
-                self.source.is_table = self.table is not None
             else:
                 before = None if store is None else _job_before(store)
                 has_items = store is not None and bool(store.item_names())
-                kind, text, label = kind_of_items(opened, before if has_items else None, text, label)
-                backbone = backbone or (before.backbone or None if before is not None else None)
-                self.source = Source(opened, folder, examples, (), kind)
-                self.table = None
-                if self.source.is_table:
-                    columns = {} if label is None else {"label": label}
-                    self.table = open_table(opened, None, Reading(kind, table=columns, text=text))
+                job = new_job(
+                    opened, folder, before if has_items else None, backbone=backbone, examples=examples, text=text,
+                    label=label,
+                )  # fmt: skip
+                backbone = job.backbone or None
+            self.source = Source(
+                job.pile or job.examples, folder, job.kind, None if job.examples == job.pile else job.examples,
+                job.unknown,
+            )  # fmt: skip
+            self.table = open_items(job, folder)
             store = store or Store(folder, any_name=self.source.is_table)
             with explained(store.path, writing=True):
                 self.backbone = concrete_name(backbone) if backbone else None
                 is_embedded = self.source.kind == EMBEDDINGS
                 self.model = None if is_embedded else agreed_model(self.backbone, is_named, agree)
                 remove_leftovers(self.folder)
-                if not is_results:
-                    self._store_job(store, examples, label)
-                state = load(store, self.source, self.table)
+                if not is_results:  # so that `handful label` can go on with the folder of the project
+                    pile = job.pile if job.pile is not None or any(self.table.labels) else opened
+                    job = replace(job, pile=pile, backbone=self.backbone or "", text=self.table.text_column or job.text)
+                    remember_job(store, job, store.meta().get("job", ""))
+                state = load(store, self.table)
         except BaseException:
             if store is not None:
                 store.close()
@@ -182,18 +179,6 @@ class LiveProject(Checking):
         self.worker = Worker(self.tell)
         if not is_embedded:
             self.worker.submit("embed", self._embed)
-
-    def _store_job(self, store: Store, examples: Path | None, label: str | None) -> None:
-        """Store what was opened, so that `handful label` can go on with the folder of the project."""
-        opened = self.source.opened
-        has_labels = self.table is not None and any(self.table.labels)
-        job = Job(
-            opened if examples is None else examples, None if has_labels and examples is None else opened,
-            backbone=self.backbone or "", results=[self.folder],
-            text=None if self.table is None else self.table.text_column,
-            table={} if label is None else {"label": label},
-        )  # fmt: skip
-        remember_job(store, job, store.meta().get("job", ""))
 
     def close(self) -> None:
         """Stop the worker and close the database."""
@@ -370,7 +355,7 @@ class LiveProject(Checking):
             state = self._state
             rows = [(item, origin, name) for item, origin, name, _, _ in self.store.items()]
             rows = [row for row in rows if row[0] not in state.pile.row]
-            pile = state.pile.grown(rows, texts_of(self.source, rows)[0])
+            pile = state.pile.grown(rows, uploaded_texts(self.source, [name for _, _, name in rows]))
             labels = np.concatenate([state.labels, np.full(len(pile) - len(state.pile), NONE)])
             self._state = replace(
                 state, pile=pile, labels=labels, row_answers=RowAnswers.of(state.run, pile, state.classes)
@@ -383,7 +368,7 @@ class LiveProject(Checking):
     @property
     def notes(self) -> Sequence[str]:
         """What was found out about a table of texts."""
-        return () if self.table is None else self.table.notes
+        return self.table.notes
 
     def columns_of(self, row: int) -> dict[str, str]:
         """The other columns of an item that is a row of a table of texts.
@@ -394,7 +379,7 @@ class LiveProject(Checking):
             The place of the item in the pile.
         """
         pile = self.state.pile
-        if self.table is None or pile.origins[row] != PILE:
+        if not self.source.is_table or pile.origins[row] != PILE:
             return {}
         return self.table.columns_of(pile.names[row])
 
