@@ -28,9 +28,8 @@ from handful.project.pile import (
     Pile,
     Source,
 )
-from handful.project.runs import NONE, RowAnswers, Run
 from handful.project.said import Store
-from handful.project.state import Checks, State
+from handful.project.state import State
 from handful.project.text_items import read_text_files
 from handful.utils.files import printable, unique_names
 from handful.utils.text import is_blank
@@ -197,17 +196,7 @@ def load(store: Store, opened: Opened) -> State:
     if opened.features is not None:
         pile = pile.with_room(opened.features.shape[1])
         pile.features[:], pile.ready[:] = opened.features, True
-    labels = np.full(len(pile), NONE)
-    for item, code in store.labels():
-        if item in pile.row:
-            labels[pile.row[item]] = code
-    classes, shown = store.classes(), store.run()
-    run = None if shown is None else Run.unpacked(*shown)
-    skipped_files = tuple((printable(name), reason) for name, reason in skipped)
-    checks = None if run is None else Checks(run, store.checks(run.id))
-    return State(
-        pile, labels, classes, run, RowAnswers.of(run, pile, classes), skipped_files, checks, store.steps()
-    )  # fmt: skip
+    return State.of(store, pile, tuple((printable(name), reason) for name, reason in skipped))
 
 
 def uploaded_texts(source: Source, names: Sequence[str]) -> list[str] | None:
