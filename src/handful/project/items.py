@@ -7,7 +7,7 @@ have no features yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -210,7 +210,9 @@ def read_items(
         return items.take([]).replace(labels=[], skipped=(), notes=()), items
     shown, rest = read_labelled(examples, how, unknown)
     if pile is not None:
-        rest = read_unlabelled(pile, how, f"{how.kind} to label", shown, examples, without=shown.files or ())
+        folders = [place for place in (examples, unknown) if place is not None and of_files(place)]
+        of_pile = replace(how, results=[*how.results, *folders])
+        rest = read_unlabelled(pile, of_pile, f"{how.kind} to label", shown, examples, without=shown.files or ())
     if rest is None:
         raise ValueError(f"name the folder of {how.kind} to label too: handful label EXAMPLES/ PILE/")
     if not len(rest) and not how.lenient:
@@ -415,7 +417,7 @@ def _read_labelled(path: Path, how: Reading) -> tuple[FeatureTable, FeatureTable
         )
     labels = [None if name is None else class_label(str(name)) for name in table.label_names]
     rest = table.take(~has_label).replace(labels=None, notes=())
-    if how.kind == TEXTS:  # its column "label" is blank, and the name is taken
+    if how.kind == TEXTS and not how.lenient:  # its column "label" is blank, and the name is taken
         rest = rest.replace(others={name: cells for name, cells in rest.others.items() if name != "label"})
     return table.replace(labels=labels).take(has_label), rest
 

@@ -114,20 +114,20 @@ class LiveProject:
                 job, stored = stored_job(store, folder)
                 check_trust(job, stored, folder, agree)
                 backbone, self.backbone_options = backbone or job.backbone or None, job.backbone_options
-                is_named = True  # by the user, who labelled it or has agreed
+                is_named, kind = True, job.kind  # named by the user, who labelled it or has agreed
             else:
                 before = None if store is None else _job_before(store)
                 has_items = store is not None and bool(store.item_numbers())
-                job = new_job(
+                job, kind = new_job(
                     opened, folder, before if has_items else None, backbone=backbone, examples=examples, text=text,
                     label=label,
                 )  # fmt: skip
                 backbone = job.backbone or None
             self.source = Source(
-                job.pile or job.examples, folder, job.kind, None if job.examples == job.pile else job.examples,
+                job.pile or job.examples, folder, kind, None if job.examples == job.pile else job.examples,
                 job.unknown,
             )  # fmt: skip
-            self.table = open_items(job, folder)
+            self.table = open_items(job, kind, folder)
             store = store or Store(folder)
             with explained(store.path, writing=True):
                 self.backbone = concrete_name(backbone) if backbone else None

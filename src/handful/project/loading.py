@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -62,21 +62,21 @@ class Opened:
         return {column: str(cell) for column, cell in cells.items() if cell is not None and str(cell).strip()}
 
 
-def open_items(job: Job, project: Path) -> Opened:
+def open_items(job: Job, kind: str, project: Path) -> Opened:
     """Find the items of a project, as `handful label` does, without computing features.
 
-    job: says where they are. project: the folder of the project, with the uploads.
+    job: says where they are. kind: what they are. project: the folder of the project, with the uploads.
     """
-    how = job.reading(lenient=True)
+    how = replace(job.reading(lenient=True), kind=kind)
     examples, pile = map(_showable, read_items(job.examples, job.pile, how, job.unknown))
     if pile.files is not None:
         pile = with_uploads(pile, project / UPLOADS, how)
     places = item_places(job, examples, pile)
     names = _unique(examples.names, pile.names) if pile.files is None else [name for _, name in places]
     features = texts = None
-    if job.kind == TEXTS:
+    if kind == TEXTS:
         texts = [*(examples.texts or ()), *(pile.texts or ())]
-    elif job.kind == EMBEDDINGS:
+    elif kind == EMBEDDINGS:
         features = _scaled(np.concatenate([examples.features, pile.features]), job.examples)
     others = {
         name: np.concatenate([examples.others.get(name, np.full(len(examples), None, object)), values])
@@ -129,8 +129,8 @@ def new_job(
     examples: Path | None = None,
     text: str | None = None,
     label: str | None = None,
-) -> Job:
-    """What a folder or table is opened as.
+) -> tuple[Job, str]:
+    """What a folder or table is opened as, and what its items are.
 
     Parameters
     ----------
@@ -160,7 +160,8 @@ def new_job(
             )
         text, label = before.text, label or before.table.get("label")
     columns = {} if label is None else {"label": label}
-    kind = kind_of(opened, columns, text)
+    was_embedded = before is not None and text is None and not of_files(opened)
+    kind = EMBEDDINGS if was_embedded else kind_of(opened, columns, text)
     if (text is not None or label is not None) and (of_files(opened) or kind != TEXTS):
         raise ValueError("--text and --label name columns of a table of texts, and this is none: leave them out")
     job = Job(
@@ -168,12 +169,12 @@ def new_job(
         backbone=backbone or (before.backbone if before is not None else ""), results=[project], text=text,
         table=columns,
     )  # fmt: skip
-    if examples is not None and (not of_files(examples) or job.kind != kind):
+    if examples is not None and (not of_files(examples) or kind_of(examples) != kind):
         raise ValueError(
             f"{str(examples)!r}: examples are a folder of pictures beside a folder of pictures, or of .txt files "
             "beside texts"
         )
-    return job
+    return job, kind
 
 
 def remove_leftovers(folder: Path) -> None:
