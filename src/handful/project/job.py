@@ -149,8 +149,8 @@ class Job:
 
 def with_uploads(pile: FeatureTable, uploads: Path | None, how: Reading) -> FeatureTable:
     """A pile of files, and the files that were uploaded to its project."""
-    if uploads is None or not uploads.is_dir() or not any(uploads.iterdir()):
-        return pile
+    if uploads is None or uploads.is_symlink() or not uploads.is_dir() or not any(uploads.iterdir()):
+        return pile  # a link in a project of somebody else may lead anywhere
     more = read_unlabelled(uploads, replace(how, results=(), lenient=True), how.kind)
     more = more.replace(paths=[f"{uploads.name}/{name}" for name in more.names], skipped=())
     return concatenate([pile, more])
