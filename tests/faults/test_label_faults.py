@@ -65,7 +65,7 @@ def test_bad_pictures_are_skipped_and_told_of_and_the_others_are_labelled(here, 
     assert len(json.loads(handful("predict", "out/model.safetensors", "pile", "--json").stdout)["skipped"]) == 6
     for name in BAD.keys() - {"empty.png"}:
         (here / "pile" / name).unlink()
-    assert_refused(handful(*COMMAND, "--overwrite", "--strict"), "pile/empty.png is an empty file")
+    assert_refused(handful(*COMMAND, "--overwrite", "--set", "strict=true"), "pile/empty.png is an empty file")
     assert set(os.listdir("out")) == RESULTS
 
 
@@ -235,7 +235,7 @@ def test_a_folder_that_may_not_be_read_is_told_of(here, own_cache):
     try:
         lenient, strict = (
             start(*COMMAND, "-o", out, *more, cwd=here, before=before)
-            for out, more in (("out", ["--json"]), ("other", ["--strict"]))
+            for out, more in (("out", ["--json"]), ("other", ["--set", "strict=true"]))
         )
         said = json.loads(finish(lenient).stdout)
         assert said["items"] == 9
@@ -256,7 +256,8 @@ def test_earlier_results_are_kept_unless_asked_to_replace_them(here, handful):
     (here / "out" / "labels.csv").write_text("mine")
     (here / "pile" / "broken.png").touch()  # told of instead, if it looked at the pile first
     assert_refused(
-        handful(*COMMAND, "--strict"), "'out/labels.csv' exists already: give another folder, or --overwrite"
+        handful(*COMMAND, "--set", "strict=true"),
+        "'out/labels.csv' exists already: give another folder, or --overwrite",
     )
     assert (here / "out" / "labels.csv").read_text() == "mine"
     (here / "out" / "labels.csv").rename(here / "out" / "coco.json")
@@ -317,7 +318,7 @@ def test_a_folder_that_cannot_hold_the_results_is_found_out_first(here, handful)
         ("link", "results cannot be written there: "),
         ("examples/out", "'examples/out' is in the folder of examples"),
     ]:
-        assert_refused(handful(*COMMAND, "--strict", "-o", output), sentence)
+        assert_refused(handful(*COMMAND, "--set", "strict=true", "-o", output), sentence)
     for options, sentence in [
         (("--sort", "move"), "pictures are sorted by copy or link, not by 'move'"),
         (("--export", "paper"), "no export 'paper'; there are: label-studio, fiftyone, coco"),
@@ -341,7 +342,7 @@ def on_full_disk(size, *arguments, cwd):
 def test_on_a_full_disk_earlier_results_stay_and_no_part_is_left(size, here, handful):
     assert handful(*COMMAND).returncode == 0
     before = contents(".")
-    done = on_full_disk(size, *COMMAND, "--overwrite", "--no-cache", cwd=here)
+    done = on_full_disk(size, *COMMAND, "--overwrite", "--set", "cache=false", cwd=here)
     assert_refused(done, "the results were not written: ", ": 'out'")
     assert contents(".") == before
     if size > 300:
@@ -356,7 +357,7 @@ def test_on_a_full_disk_a_copy_that_was_cut_off_is_not_left(here, handful):
     noise = np.random.default_rng(0).integers(0, 256, (500, 500, 3)).astype(np.uint8)
     Image.fromarray(noise).save(here / "pile" / "left9 big.png")
     before = contents("pile")
-    done = on_full_disk(400_000, *COMMAND, "--sort", "copy", "--no-cache", cwd=here)
+    done = on_full_disk(400_000, *COMMAND, "--sort", "copy", "--set", "cache=false", cwd=here)
     assert_refused(done, "the results were not written: File too large: 'out'")
     assert contents("pile") == before
     assert os.listdir("out") == []

@@ -72,7 +72,7 @@ def test_tables_record_and_json_have_the_names(labelled, tmp_path):
 def test_items_without_texts_have_numbered_groups_as_before():
     plain = label(texts=False)
     assert [group.name for group in plain.groups] == ["group 1", "group 2"]
-    assert "group_name" not in table_of(plain).column_names
+    assert "group_name" not in table_of(plain)
     assert not any("By their words" in line for line in plain.sentences)
     assert words_of_classes(plain) == {}
 

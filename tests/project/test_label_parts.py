@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from handful import load
 from handful.features import digits
-from handful.features.arrow_table import arrow_table
+from handful.features.parquet_file import arrow_table
 from handful.project import Job, label_items, predict_items
 from handful.project import large_pile as in_parts
 from handful.project.items import silent
@@ -288,8 +288,8 @@ def test_what_cannot_be_done_in_parts_is_refused(folder, handful, rows):
         ("examples", ("--export", "coco"), "--export needs the pile in memory, but this pile is labelled in parts"),
         ("examples", ("--sort", "copy"), "--sort sorts pictures, but a table has none: leave it out"),
         ("examples", ("--corrections", "c.json"), "--corrections needs the pile in memory"),
-        ("examples", ("--fdr", "0.01"), "auto does not decide by a false-discovery rate"),
-        ("examples", ("--embedding", "X"), "from the column 'embedding'"),
+        ("examples", ("--set", "fdr=0.01"), "auto does not decide by a false-discovery rate"),
+        ("examples", ("--set", "embedding=X"), "from the column 'embedding'"),
         ("narrow", (), "'narrow.parquet' has 32 features and 'parts' 64: both must come from the same backbone"),
     ]:
         assert_refused(handful("label", f"{examples}.parquet", "parts", "-o", "out", *options), words)
@@ -305,9 +305,9 @@ def test_what_cannot_be_done_in_parts_is_refused(folder, handful, rows):
 
 @pytest.mark.ray
 def test_two_nodes_label_as_one_machine_does_also_if_one_is_killed(folder, handful, nodes):
-    options = ("--max-false-unknown", 0.05)
+    options = ("--set", "max_false_unknown=0.05")
     label(handful, *options, out="here")
-    remote = (*RAY, "--address", nodes.address)
+    remote = ("--engine", f"ray:{nodes.address}")
     label(handful, *options, *remote, out="there")
     finished = threading.Event()
 
@@ -336,7 +336,7 @@ def test_what_is_wrong_with_a_part_is_said_as_on_one_machine(folder, handful, ro
     damaged = rows[2][1600:].copy()
     damaged[250, 3] = np.nan
     write(folder / "parts/part-00004.parquet", damaged)
-    done = handful("label", "examples.parquet", "parts", "-o", "out", *RAY, "--address", nodes.address)
+    done = handful("label", "examples.parquet", "parts", "-o", "out", "--engine", f"ray:{nodes.address}")
     assert_refused(done, "query contains NaN at row 1850, column 3")
     assert not (folder / "out").exists()
 

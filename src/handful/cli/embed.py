@@ -38,7 +38,7 @@ class DatasetOptions:
     dataset: Annotated[
         str | None,
         typer.Option(
-            help="PICTURES is a data set that `handful datasets` lists: its name, or auto: found by its files."
+            help="PICTURES is a data set of `handful train --list-datasets`: its name, or auto: found by its files."
         ),
     ] = None
     split: Annotated[

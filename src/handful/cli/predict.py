@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from handful.cli._app import command
 from handful.cli._console import (
     CACHE_KEPT,
     console_for,
+    print_json,
     print_lines,
     print_skipped,
     progress_bars,
@@ -85,7 +85,7 @@ def predict(
         rows = table_of(labelled).to_pylist()
         expected = expected_numbers(labelled.expected_precision_by_class, int(labelled.set_aside.sum()))
         document = {"items": rows, **expected, "notes": labelled.notes, "skipped": skipped_rows(new_items.skipped)}
-        typer.echo(json.dumps(document, indent=1, default=str))  # a table may hold dates
+        print_json(document)
         return
     if output is None:
         texts = new_items.texts or [""] * len(new_items)

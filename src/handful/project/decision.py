@@ -64,7 +64,7 @@ def _find_threshold(
     if unknown_rate is not None:
         limit = decide.at_share(doubts, unknown_rate)
         part = percent(unknown_rate)
-        decision = f"The {part} of the pile with the highest outlier scores are called unknown, as --unknown-rate says."
+        decision = f"The {part} of the pile with the highest outlier scores are called unknown, as unknown_rate says."
         if abs(int((doubts > limit).sum()) - unknown_rate * len(doubts)) > 0.5:
             decision = decision[:-1] + ", as far as their scores differ."
     elif max_false_unknown is not None:

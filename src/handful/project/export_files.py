@@ -19,7 +19,7 @@ import numpy as np
 from handful.core.answers import Answers
 from handful.core.checks import UNKNOWN_NAME
 from handful.features import FeatureTable
-from handful.features.arrow_table import one_kind
+from handful.features.feature_columns import one_kind
 from handful.features.table import free_name
 from handful.project.exports import FORMATS
 from handful.project.live import LiveProject, formats_of
@@ -225,7 +225,7 @@ def _table(project: LiveProject, state: State, rows: np.ndarray, labelled: np.nd
     elif pile.texts is not None:
         own = {FILE_COLUMN: np.array([pile.texts[i] for i in rows.tolist()], object)}
     for name, values in own.items():
-        table = table.append_column(free_name(printable(name), table.column_names), one_kind(values, name))
+        table[free_name(printable(name), table)] = one_kind(values, name)
     return table
 
 

@@ -29,12 +29,9 @@ from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
 from handful.estimators.model_reader import load
 from handful.features import FeatureTable, is_sharded
-from handful.features.arrow_table import arrow_table, is_carried
-from handful.features.base_mean import checked_mean
-from handful.features.file_checks import read_json
-from handful.features.parquet_file import check_flat, open_parquet, values_of
+from handful.features.parquet_file import arrow_table, is_carried, open_parquet
 from handful.features.parts import NOTE_KEY, count_rows, mean_of_shards, part_name, part_numbers, read_note
-from handful.features.table import free_name, row_names
+from handful.features.table import checked_mean, free_name, row_names
 from handful.project.base_files import base_parameters
 from handful.project.decision import decide_pile
 from handful.project.items import check_widths, of_files, read_labelled
@@ -54,7 +51,7 @@ from handful.project.outputs import (
 )
 from handful.project.summary import Outcome, made_by
 from handful.solving.blocks import Block, Engine, Part, PileParts, read_blocks
-from handful.utils.files import printable, scratch
+from handful.utils.files import printable, read_json, scratch
 from handful.utils.ray import Row, Worker
 from handful.utils.threads import one_blas_thread
 
@@ -122,8 +119,6 @@ class LabelWriter(Worker):
         with open_parquet(part.path) as file:
             stored = file.schema_arrow
         names = ["path"] * ("path" in stored.names) + self.carried
-        for name in names:
-            check_flat(stored.field(name).type, f"column {name!r}")
         schema = arrow_table(table_of_answers(self.model.answer(np.ones((1, self.dimension))), ["a row"])).schema
         schema = schema.remove_metadata()
         for name in self.carried:
@@ -145,7 +140,7 @@ class LabelWriter(Worker):
 
     def _table(self, block: Block, answers: Answers, has_paths: bool) -> Any:
         columns = list(block.others)
-        paths = values_of(columns.pop(0)) if has_paths else [None] * len(answers)
+        paths = columns.pop(0).to_pylist() if has_paths else [None] * len(answers)
         names = row_names(["" if path is None else str(path) for path in paths], block.start)
         table = arrow_table(table_of_answers(answers, names))
         for name, column in zip(self.carried, columns, strict=True):
@@ -216,7 +211,7 @@ def label_in_parts(
     if job.table.get("embedding", "embedding") != "embedding" or job.table.get("columns") is not None:
         raise ValueError(
             f"{str(job.pile)!r} is labelled in parts, whose features are read from the column 'embedding': rename it "
-            "there, and leave out --embedding and --columns"
+            "there, and leave out embedding and columns"
         )
     examples, _ = read_labelled(job.examples, job.reading(), job.unknown)
     check_classes(examples)
@@ -231,7 +226,7 @@ def label_in_parts(
     means = () if job.base is not None else (examples.base_mean, base_mean)
     options |= base_parameters(options.get("method", AUTO), means, job.base, pile.dimension)
     if options.pop("group_detail", 0.0):
-        raise ValueError("a pile that is labelled in parts is not grouped: leave --group-detail out")
+        raise ValueError("a pile that is labelled in parts is not grouped: leave group_detail out")
     unfinished = output / f"{SCRATCH_PREFIX}{_mark(examples, pile, options)}"
     labels = unfinished / LABEL_FOLDER
     new = not output.exists()

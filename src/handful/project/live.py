@@ -21,7 +21,6 @@ from handful.project.loading import (
     uploaded_texts,
 )
 from handful.project.pile import PILE, UPLOADS, Pile, Source
-from handful.project.promotion import compare_runs
 from handful.project.refusal import Refusal
 from handful.project.runs import check_enough, solve_pile
 from handful.project.said import Store
@@ -239,16 +238,12 @@ class LiveProject:
             self._embed(job)
             job.kind = "solve"
         with self._lock:  # uploads may add features meanwhile: the solver gets a copy
-            state = self._state
-            pile = replace(state.pile, ready=state.pile.ready.copy(), usable=state.pile.usable.copy())
-        names = {number: name for number, (name, _) in state.classes.items()}
+            pile = self._state.pile
+            pile = replace(pile, ready=pile.ready.copy(), usable=pile.usable.copy())
+            state = replace(self._state, pile=pile)
         run = solve_pile(
-            pile, state.labels, names, state.run, method=method, outlier_share=outlier_share,
-            group_detail=0.0 if state.run is None else state.run.facts["detail"],
-            step=lambda done: job.at(done, len(STEPS), STEPS[done]),
-        )  # fmt: skip
-        if state.run is not None and (changed := compare_runs(state.run, run.labels(names), state.said)) is not None:
-            run = run.grouped({}, notice=" ".join(changed.warnings))
+            state, method=method, outlier_share=outlier_share, step=lambda done: job.at(done, len(STEPS), STEPS[done])
+        )
         self.change(lambda store, _: store.add_run(run))
         words = f"{run.sentence()} {run.expected_in_words()}".strip()
         job.done, job.message = len(STEPS), words  # it is stored: too late to cancel

@@ -23,7 +23,8 @@ import numpy as np
 import handful
 from handful.core.answers import Answers
 from handful.features import FeatureTable
-from handful.features.arrow_table import arrow_table, one_kind
+from handful.features.feature_columns import one_kind
+from handful.features.parquet_file import arrow_table
 from handful.features.parts import part_name, part_numbers, read_note
 from handful.features.table import free_name
 from handful.project import exports
@@ -125,7 +126,7 @@ def table_of_answers(
             table[f"p_{name}"] = probabilities[:, k]
     for name, values in (others or {}).items():
         table[free_name(printable(name), table)] = one_kind(values, name)
-    return ColumnTable.of(table)
+    return ColumnTable(table)
 
 
 def group_numbers(labelled: Labelled) -> list[int]:

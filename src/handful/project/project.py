@@ -28,11 +28,10 @@ from handful.project.loading import item_places, place_items
 from handful.project.outputs import SORTED_FOLDER, check_output, marks, need_project
 from handful.project.outputs import write_outputs as write_files
 from handful.project.pile import PILE, UPLOADS
-from handful.project.promotion import compare_runs, promote, share_after
-from handful.project.runs import MAX_ASKED_ITEMS, WRONG, Run, facts_of, run_of
+from handful.project.promotion import promote, share_after
+from handful.project.runs import WRONG, Run, run_of
 from handful.project.said import Store
 from handful.project.sitting import Question, Sitting
-from handful.project.summary import label_texts
 from handful.project.trust import Agree, refuse
 from handful.solving.check import Checked
 from handful.solving.promotion import check_examples
@@ -406,16 +405,8 @@ def _solve(
     store.describe_items({item: (printable(name), mark) for item, (name, mark) in marks_now.items()})
     labelled = label_items(examples, pile, pile_labels=pile_labels, **decision)
     labelled.is_share_kept = share_kept
-    if before is not None:
-        texts = dict(zip(row_of, label_texts(labelled), strict=True))
-        labelled.comparison = compare_runs(before, texts, store.said)
-    facts = facts_of([group.at(ids) for group in labelled.groups]) | {
-        "asking": ids[labelled.ask(MAX_ASKED_ITEMS)].tolist(), "decision": dict(decision), "share_kept": share_kept,
-        "detail": float(decision.get("group_detail", 0.0)),
-        "notice": " ".join([] if labelled.comparison is None else labelled.comparison.warnings),
-    }  # fmt: skip
-    classes = {number: name for number, (name, _) in store.said.classes.items()}
-    store.add_run(run_of(labelled, ids, labels, classes, before, facts))
+    facts = {"decision": dict(decision), "share_kept": share_kept, "detail": float(decision.get("group_detail", 0.0))}
+    store.add_run(run_of(labelled, ids, store.said, before, **facts))
     if (column := pile.source.get("text")) is not None:
         store.meta(text_column=str(column))
     return labelled

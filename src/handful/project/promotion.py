@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from handful.core.checks import UNKNOWN_NAME
 from handful.core.parameters import AUTO, is_auto
 from handful.project.runs import UNKNOWN, Run
-from handful.project.said import Said, Store
-from handful.project.summary import Comparison, compare
+from handful.project.said import Store
 from handful.solving.groups import example_count
 from handful.solving.promotion import check_names, lower_share
 
@@ -17,25 +15,10 @@ Names = Mapping[int | str, str]  # of classes, by the number of a group: "2.1" i
 
 
 def promote(store: Store, run: Run, names: Names, examples: int | None = None, join: bool = False) -> int:
-    """Say that groups of a run are classes: the items that together stand for a group become examples.
+    """Say that groups of a run are classes: items that together stand for a group become examples; return how many.
 
-    Parameters
-    ----------
-    store : Store
-        What was said so far.
-    run : Run
-        The run that found the groups.
-    names : mapping of int or str to str
-        The new classes.
-    examples : int, optional
-        How many items of a group become examples; by default as many as its size and kinds need.
-    join : bool
-        Whether a name may be that of a class that exists: the group is added to it.
-
-    Returns
-    -------
-    int
-        How many items became examples.
+    examples: how many of each group; by default as many as its size and kinds need. join: whether a name may be that of
+    a class that exists: the group is added to it.
     """
     labels, groups = (
         store.said.labels,
@@ -50,7 +33,7 @@ def promote(store: Store, run: Run, names: Names, examples: int | None = None, j
         items, kinds = groups[key]
         members = [  # a person may have labelled some of them since the run
             item for item in items
-            if item in is_there and labels.get(item, UNKNOWN) == UNKNOWN and decisions.get(item) == UNKNOWN
+            if item in is_there and labels.get(item, UNKNOWN) == UNKNOWN and decisions.get(item, UNKNOWN) == UNKNOWN
         ]  # fmt: skip
         if not members:
             raise ValueError(f"all items of group {key} have a label already: label the pile again to see new groups")
@@ -93,16 +76,7 @@ def _named_groups(run: Run, names: Names, classes: Sequence[str], join: bool) ->
 def share_after(store: Store, run: Run, decision: Mapping[str, Any], examples: int) -> tuple[dict[str, Any], bool]:
     """The shares of unknowns that `label_items` takes after a promotion, and whether one was estimated before.
 
-    Parameters
-    ----------
-    store : Store
-        In which the promotion was said.
-    run : Run
-        The run before.
-    decision : mapping
-        The options of that run.
-    examples : int
-        How many items became examples.
+    decision: the options of the run before. examples: how many items became examples.
     """
     facts = store.item_facts()
     before = [  # items of the pile that were examples at the run
@@ -124,27 +98,3 @@ def share_after(store: Store, run: Run, decision: Mapping[str, Any], examples: i
     if is_estimated:
         shares["outlier_share"] = lower_share(run.facts["share"], promoted, remaining)
     return shares, is_estimated
-
-
-def compare_runs(before: Run, labels: Mapping[int, str], said: Said) -> Comparison | None:
-    """What has changed since a run, if groups became classes since; None if none did.
-
-    Parameters
-    ----------
-    before : Run
-        The run before.
-    labels : mapping of int to str
-        The label of each item now.
-    said : Said
-        In which groups became classes.
-    """
-    old = before.labels({number: name for number, (name, _) in said.classes.items()})
-    place = {item: k for k, item in enumerate(item for item in labels if item in old)}
-    groups = {
-        said.classes[number][0]: [place[item] for item in items if item in place]
-        for number, items in said.promoted.items()
-        if number in said.classes
-    }
-    if not groups:
-        return None
-    return compare([old.get(item, UNKNOWN_NAME) for item in place], [labels[item] for item in place], groups)

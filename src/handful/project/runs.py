@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,13 @@ from handful.core.answers import Answers, ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.decide import MIN_PILE_ITEMS
 from handful.project.pile import Pile
+from handful.project.summary import Comparison, compare
 from handful.utils.shares_in_words import about, is_low, percent, right_in_words, span
+
+if TYPE_CHECKING:
+    from handful.project.labelling import Labelled
+    from handful.project.said import Said
+    from handful.project.state import State
 
 MAX_ID = 2**53 - 1  # the largest whole number that JavaScript has
 NONE = -1  # no label, no decision
@@ -191,97 +197,79 @@ class RowAnswers:
         return cls(decision, confidence, p_unknown, score, changed, group, place, given, groups, exemplars)
 
 
-def solve_pile(
-    pile: Pile,
-    labels: np.ndarray,
-    classes: dict[int, str],
-    before: Run | None,
-    *,
-    method: str,
-    outlier_share: float | str,
-    group_detail: float = 0.0,
-    step: Callable[[int], None],
-) -> Run:
+def solve_pile(state: State, *, method: str, outlier_share: float | str, step: Callable[[int], None]) -> Run:
     """Label the items without a label. `step` is called between the four steps, with 0 to 3, and may raise to stop."""
     from handful.project.labelling import label_items
     from handful.project.pile_report import flat_map
 
     step(0)
+    pile, labels, names = state.pile, state.labels, state.said.names()
     is_input = pile.ready & pile.usable
     example_rows = np.flatnonzero(is_input & (labels != NONE))  # UNKNOWN: an example of no class
     rest = np.flatnonzero(is_input & (labels == NONE))
-    check_enough(labels[is_input], classes, pile.noun)
+    check_enough(labels[is_input], state.classes, pile.noun)
     if not len(rest):
         raise ValueError(f"every {pile.noun} has a label: there is nothing left to label")
-    names = {UNKNOWN: UNKNOWN_NAME} | classes
     examples = pile.items(example_rows, [names[code] for code in labels[example_rows].tolist()])
-    labelled = label_items(
-        examples, pile.items(rest), method=method, outlier_share=outlier_share, group_detail=group_detail
-    )
+    detail = 0.0 if state.run is None else state.run.facts["detail"]
+    labelled = label_items(examples, pile.items(rest), method=method, outlier_share=outlier_share, group_detail=detail)
     step(1)
-    groups = facts_of([group.at(pile.ids[rest]) for group in labelled.groups])
-    asking = pile.ids[rest][labelled.ask(MAX_ASKED_ITEMS)].tolist()
+    run = run_of(labelled, pile.ids[rest], state.said, state.run, detail=float(detail))
     step(2)
     flat = np.array(flat_map(labelled.pile, examples, range(len(rest))), np.float32)
-    given = {int(pile.ids[row]): int(labels[row]) for row in example_rows.tolist()}
-    facts = groups | {"asking": asking, "detail": float(group_detail)}
-    run = run_of(labelled, pile.ids[rest], given, classes, before, facts)
-    run = replace(run, map_ids=pile.ids[np.concatenate([rest, example_rows])], flat=flat)
     step(3)
-    return run
+    return replace(run, map_ids=pile.ids[np.concatenate([rest, example_rows])], flat=flat)
 
 
-def run_of(
-    labelled: Any,
-    ids: np.ndarray,
-    examples: Mapping[int, int],
-    classes: Mapping[int, str],
-    before: Run | None,
-    facts: Mapping[str, Any],
-) -> Run:
-    """The answers of a labelled pile, to be stored.
+def run_of(labelled: Labelled, ids: np.ndarray, said: Said, before: Run | None, **facts: Any) -> Run:
+    """The answers of a labelled pile, to be stored; `labelled.comparison` says what a promotion has changed.
 
-    Parameters
-    ----------
-    labelled : Labelled
-        What `label_items` gave.
-    ids : array [n]
-        The number of each item of its pile. Items that are examples or have no text are left out.
-    examples : mapping of int to int
-        By item that is an example, the number of its class.
-    classes : mapping of int to str
-        The names of the classes.
-    before : Run or None
-        The run before.
-    facts : mapping
-        Groups, and what else is stored beside the arrays.
+    ids: [n] the number of each item of its pile; those that are examples or have no text are left out. before: the run
+    before. facts: what else is stored beside the arrays.
     """
-    number = {name: code for code, name in classes.items()}
-    columns = np.array([number[str(name)] for name in labelled.classes.tolist()], np.int64)
+    number = {name: code for code, name in said.names().items()}
+    columns = [number[str(name)] for name in labelled.classes.tolist()]
     is_free = np.ones(len(ids), bool)
     is_free[[*labelled.pile_labels, *labelled.without_text]] = False
     share, interval = labelled.share, labelled.share["outlier_share_interval"] or (None, None)
-    own = {
-        "method": labelled.model._method,
-        "is_probability": labelled.is_probability,
+    own = facts_of([group.at(ids) for group in labelled.groups]) | {
+        "method": labelled.model._method, "is_probability": labelled.is_probability,
         "share": float(share["outlier_share"]), "share_low": interval[0], "share_high": interval[1],
-        "share_told": share["outlier_share_told"], "notice": "", "asking": [],
+        "share_told": share["outlier_share_told"], "min_confidence": float(labelled.min_confidence),
+        "asking": ids[labelled.ask(MAX_ASKED_ITEMS)].tolist(), "again": before is not None,
+        "left_out": [name for code, (name, _) in said.classes.items() if code not in columns],
         "decision": {} if before is None else before.facts["decision"],
         "share_kept": before is not None and before.facts["share_kept"],
-        "left_out": [name for code, name in classes.items() if code not in set(examples.values())],
-        "again": before is not None, "min_confidence": float(labelled.min_confidence), "detail": 0.0,
     }  # fmt: skip
     answers = Answers(
         labelled.probabilities[is_free].astype(np.float32), np.asarray(labelled.outlier_scores, np.float64)[is_free],
-        columns, labelled.threshold, is_probability=labelled.is_probability, outlier_share=own["share"],
-        p_unknown=None if labelled.p_unknown is None else labelled.p_unknown[is_free],
+        np.array(columns, np.int64), labelled.threshold, is_probability=labelled.is_probability,
+        outlier_share=own["share"], p_unknown=None if labelled.p_unknown is None else labelled.p_unknown[is_free],
         min_confidence=labelled.min_confidence,
     )  # fmt: skip
-    return Run(
+    decided = {} if before is None else dict(zip(before.ids.tolist(), before.decisions.tolist(), strict=True))
+    run = Run(
         0, datetime.now(timezone.utc).isoformat(timespec="seconds"), {**own, **facts}, ids[is_free], answers,
-        _previous(before, ids[is_free]), np.zeros(0, np.int64), np.zeros((0, 2), np.float32),
-        np.array([*examples], np.int64), np.array([*examples.values()], np.int64),
+        np.array([decided.get(item, NONE) for item in ids[is_free].tolist()], np.int64), np.zeros(0, np.int64),
+        np.zeros((0, 2), np.float32), np.array([*said.labels], np.int64), np.array([*said.labels.values()], np.int64),
     )  # fmt: skip
+    labelled.comparison = None if before is None else _compared(before, run, said)
+    notice = [] if labelled.comparison is None else labelled.comparison.warnings
+    return run.grouped({}, notice=" ".join(notice))
+
+
+def _compared(before: Run, run: Run, said: Said) -> Comparison | None:
+    """What has changed since the run before, if groups became classes since; None if none did."""
+    old, new = (one.labels(said.names()) for one in (before, run))
+    place = {item: k for k, item in enumerate(item for item in before.ids.tolist() if item in new)}
+    groups = {
+        said.classes[number][0]: [place[item] for item in items if item in place]
+        for number, items in said.promoted.items()
+        if number in said.classes
+    }
+    if not groups:
+        return None
+    return compare([old[item] for item in place], [new[item] for item in place], groups)
 
 
 def check_enough(labels: np.ndarray, classes: Mapping[int, Any], noun: str = "item") -> None:
@@ -312,13 +300,6 @@ def groups_of(facts: Mapping[str, Any]) -> list[Any]:
         Group(k, np.array(items), 1.0, np.array(first), [*map(np.array, kinds)], [*map(np.array, kinds)])
         for k, (items, first, kinds) in enumerate(entries, 1)
     ]
-
-
-def _previous(before: Run | None, ids: np.ndarray) -> np.ndarray:
-    if before is None:
-        return np.full(len(ids), NONE)
-    decisions = dict(zip(before.ids.tolist(), before.decisions.tolist(), strict=True))
-    return np.array([decisions.get(item, NONE) for item in ids.tolist()], np.int64)
 
 
 # ---- how the arrays and facts of a run are stored. The file may come from anyone: types and shapes are checked

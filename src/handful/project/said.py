@@ -44,40 +44,18 @@ class Step(NamedTuple):
 
 @dataclass
 class Said:
-    """What holds after some events.
+    """What holds after some events."""
 
-    Parameters
-    ----------
-    labels : dict of int to int
-        By item the number of its class; 0 is "unknown".
-    classes : dict of int to tuple
-        By number the name of a class, and its key on the page.
-    checks : dict of int to dict
-        By run, what a person answered when it was checked, by item: a class, 0, or -1 for "the label is wrong".
-    skipped : dict of tuple to list
-        By run and "ask" or "check", the items that a person did not want to be asked about.
-    thresholds : dict of int to float
-        By run, the threshold that a person gave it.
-    run : int or None
-        The run that is shown.
-    promoted : dict of int to list
-        Of groups that became classes since that run: by the number of the class, the items.
-    steps, undone : list of Step
-        What can be undone and what can be done again, in the order in which it was said.
-    last_class : int
-        The highest number that a class ever had.
-    """
-
-    labels: dict[int, int] = field(default_factory=dict)
-    classes: dict[int, Class] = field(default_factory=dict)
-    checks: dict[int, dict[int, int]] = field(default_factory=dict)
-    skipped: dict[tuple[int, str], list[int]] = field(default_factory=dict)
-    thresholds: dict[int, float] = field(default_factory=dict)
-    run: int | None = None
-    promoted: dict[int, list[int]] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
-    undone: list[Step] = field(default_factory=list)
-    last_class: int = 0
+    labels: dict[int, int] = field(default_factory=dict)  # by item the number of its class; 0 is "unknown"
+    classes: dict[int, Class] = field(default_factory=dict)  # by number
+    last_class: int = 0  # the highest number that a class ever had
+    checks: dict[int, dict[int, int]] = field(default_factory=dict)  # by run and item: a class, 0, or WRONG
+    skipped: dict[tuple[int, str], list[int]] = field(default_factory=dict)  # questions, by run and "ask" or "check"
+    thresholds: dict[int, float] = field(default_factory=dict)  # by run, where a person changed it
+    run: int | None = None  # that is shown
+    promoted: dict[int, list[int]] = field(default_factory=dict)  # since that run: items of groups, by their class
+    steps: list[Step] = field(default_factory=list)  # that can be undone
+    undone: list[Step] = field(default_factory=list)  # that can be done again, the next one first
 
     def copy(self) -> Said:
         """A copy that can be changed."""
@@ -201,21 +179,9 @@ class Store(OpenDatabase):
     # ---- events
 
     def add(self, text: str | None, what: What, run: int | None = None) -> int:
-        """Add an event; an event that says nothing is not stored.
+        """Add an event, and return how many labels it gives or takes; one that says nothing is not stored.
 
-        Parameters
-        ----------
-        text : str or None
-            What undo calls it; None if it cannot be undone.
-        what : dict
-            See `Said.add`.
-        run : int, optional
-            The run that it is about, if it is one.
-
-        Returns
-        -------
-        int
-            How many labels it gives or takes.
+        text: what undo calls it; None if it cannot be undone. what: see `Said.add`. run: if it is a run, its number.
         """
         if not run and not any(what.values()):
             return 0
@@ -265,12 +231,7 @@ class Store(OpenDatabase):
     def say(self, labels: Mapping[int, str | None], text: str | None = None) -> int:
         """Give items their right class, by its name: "unknown" is no class, None no label. New classes are added.
 
-        Parameters
-        ----------
-        labels : mapping of int to str or None
-            By item the name of its class.
-        text : str, optional
-            What undo calls it.
+        text: what undo calls it.
         """
         codes, classes = self.codes_of(name for name in labels.values() if name is not None)
         new = {item: None if name is None else codes[name] for item, name in labels.items()}
@@ -279,21 +240,9 @@ class Store(OpenDatabase):
     def label(
         self, labels: Mapping[int, int | None], done: str = "labelled", *, text: str | None = None, **more: Any
     ) -> int:
-        """Give items their right class, by its number.
+        """Give items their right class, by its number, None for no label; return how many have changed.
 
-        Parameters
-        ----------
-        labels : mapping of int to int or None
-            By item the number of its class, 0 for unknown, None for no label.
-        done, text : str
-            What undo calls it: "3 items `done`", or `text`.
-        **more
-            Further entries of the event.
-
-        Returns
-        -------
-        int
-            How many items have changed.
+        Undo calls it "3 items `done`", or `text`. more: further entries of the event.
         """
         old = self.said.labels
         new = [[item, code] for item, code in labels.items() if old.get(item) != code]
@@ -306,18 +255,9 @@ class Store(OpenDatabase):
         return codes[name]
 
     def answer(self, run: int, item: int, code: int | None, title: str, name: str | None = None) -> None:
-        """Store what a person answers when a run is checked.
+        """Store what a person answers when a run is checked: a class, 0, `WRONG`, or None to remove the answer.
 
-        Parameters
-        ----------
-        run, item : int
-            The item of the run that was asked about.
-        code : int or None
-            The number of its class; `WRONG`; None to remove the answer.
-        title : str
-            What the item is called.
-        name : str, optional
-            The name of its class, which may be new, in place of `code`.
+        title: what the item is called. name: that of its class, which may be new, in place of `code`.
         """
         codes, classes = self.codes_of([] if name is None else [name])
         code = code if name is None else codes[name]

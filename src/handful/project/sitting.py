@@ -69,14 +69,7 @@ class Question(NamedTuple):
 class Sitting:
     """Questions about the last run of a project. Only one process at a time may ask.
 
-    Parameters
-    ----------
-    folder : Path
-        The project.
-    asked_by : {"ask", "check"}
-        Which items are asked about.
-    seed : int, optional
-        Of the sample of a check; by default that of before, or 0.
+    asked_by: "ask" or "check", which items are asked about. seed: of the sample of a check; by default that of before.
     """
 
     def __init__(self, folder: Path, asked_by: str, seed: int | None = None) -> None:
@@ -131,13 +124,7 @@ class Sitting:
     # ---- questions and answers
 
     def questions(self, count: int) -> list[Question]:
-        """The next items to ask about, at most `count`: those that have no answer yet and were not skipped.
-
-        Parameters
-        ----------
-        count : int
-            How many.
-        """
+        """The next items to ask about, at most `count`: those that have no answer yet and were not skipped."""
         confidence = self._named.confidence
         return [
             Question(
@@ -166,15 +153,7 @@ class Sitting:
         return self.store.said.skipped.get((self.run.id, self.asked_by), [])
 
     def answer(self, question: Question, label: str | None) -> None:
-        """Store an answer at once.
-
-        Parameters
-        ----------
-        question : Question
-            What was asked.
-        label : str or None
-            The right label; "unknown" if the item belongs to no class; None if the label that it has is wrong.
-        """
+        """Store an answer at once: the right label, "unknown" for no class, None if the label that it has is wrong."""
         if self.asked_by == "check":
             self.store.answer(self.run.id, question.item, WRONG, question.name, label)
         elif label is None:
@@ -286,13 +265,13 @@ class Sitting:
         """The columns of the items' own table, the row of each name, and the column of texts."""
         try:
             table = read_table(self.folder / TABLE)
-            names = table.column("path").to_pylist()
+            names = table["path"].tolist()
         except (OSError, ValueError, KeyError):
             return {}, {}, None
         own = {*FIRST_COLUMNS, *(f"p_{name}" for name in self.classes)}
         columns = {
-            name: table.column(name).to_pylist()
-            for name in table.column_names
+            name: values.tolist()
+            for name, values in table.items()
             if name not in own and not name.startswith("nearest_")
         }
         return columns, {name: row for row, name in enumerate(names)}, self.store.meta().get("text_column")

@@ -1,4 +1,7 @@
-"""The routes of the workbench, under /api/v1, and the files of its page. Each route calls a method of `Project`."""
+"""The routes of the workbench, under /api/v1, and the files of its page.
+
+Reading asks `handful.project.views`; a change is a function of `handful.project.edits`.
+"""
 
 from __future__ import annotations
 
@@ -102,9 +105,9 @@ def _add_items(api: APIRouter, project: LiveProject) -> None:
         items = views.describe(state, rows[offset : offset + limit])
         return JSONResponse({"total": len(rows), "offset": offset, "items": items})
 
-    @api.get("/ids", response_model=of.Order)
+    @api.get("/ids", response_model=dict[str, list[int]])
     def get_ids(view: View = "all", search: Search = "", similar: Similar = None) -> Any:
-        """The numbers of all items of a view, in its order."""
+        """The numbers of all items of a view in its order, `ids`."""
         state = project.state
         rows = views.rows_of(project, state, view, search, similar)
         return JSONResponse({"ids": state.pile.ids[rows].tolist()})
@@ -154,34 +157,34 @@ def _add_labels(api: APIRouter, project: LiveProject, write: Write) -> None:
         await write(edits.change_class, number, new.name, new.key, "key" in new.model_fields_set)
         return _class(project, number)
 
-    @api.delete("/classes/{number}", response_model=of.Changed)
+    @api.delete("/classes/{number}", response_model=dict[str, int])
     async def delete_class(number: Id) -> Any:
         """Delete a class and its labels; `changed` is the number of labels."""
         return JSONResponse({"changed": await write(edits.delete_class, number)})
 
-    @api.post("/labels", response_model=of.Changed)
+    @api.post("/labels", response_model=dict[str, int])
     async def label(body: of.Labels) -> Any:
-        """Give many items a class; each becomes an example for the next run."""
+        """Give many items a class; each becomes an example for the next run. `changed` is how many had another one."""
         return JSONResponse({"changed": await write(edits.label, body.items, body.class_)})
 
-    @api.post("/accept", response_model=of.Changed)
+    @api.post("/accept", response_model=dict[str, int])
     async def accept(body: of.Items) -> Any:
-        """The decisions on these items become labels."""
+        """The decisions on these items become labels; `changed` is how many had none."""
         return JSONResponse({"changed": await write(edits.accept, body.items)})
 
-    @api.post("/undo", response_model=of.Text)
+    @api.post("/undo", response_model=dict[str, str])
     async def undo() -> Any:
-        """Undo the last step."""
+        """Undo the last step; `text` says what it was."""
         return {"text": await write(edits.undo)}
 
-    @api.post("/redo", response_model=of.Text)
+    @api.post("/redo", response_model=dict[str, str])
     async def redo() -> Any:
-        """Redo the step that was undone last."""
+        """Redo the step that was undone last; `text` says what it was."""
         return {"text": await write(edits.redo)}
 
-    @api.post("/take-back", response_model=of.Text)
+    @api.post("/take-back", response_model=dict[str, str])
     async def take_back() -> Any:
-        """Undo the last run and the promotion before it."""
+        """Undo the last run and the promotion before it; `text` says what the promotion was."""
         return {"text": await write(edits.take_back)}
 
 
@@ -255,9 +258,9 @@ def _add_runs(api: APIRouter, project: LiveProject, write: Write) -> None:
         """How many items have which outlier score, for the slider of the threshold."""
         return JSONResponse(project.state.last_run().histogram())
 
-    @api.get("/map", response_model=of.Map)
+    @api.get("/map", response_model=dict[str, list[float]])
     def flat_map() -> Any:
-        """The place of each item on the map: similar items are near each other."""
+        """The place of each item on the map, `ids`, `x` and `y`: similar items are near each other."""
         return JSONResponse(views.places(project.state))
 
     @api.post("/export", response_model=of.Exported)
@@ -344,9 +347,9 @@ def _add_checks(api: APIRouter, project: LiveProject, write: Write) -> None:
         await write(edits.answer, body.run, body.item, body.answer)
         return views.describe_run(project.state)
 
-    @api.post("/check/use", response_model=of.Changed)
+    @api.post("/check/use", response_model=dict[str, int])
     async def use_answers() -> Any:
-        """The answers become labels, in one step."""
+        """The answers become labels, in one step; `changed` is how many."""
         return JSONResponse({"changed": await write(edits.use_answers)})
 
 
