@@ -278,7 +278,7 @@ def test_a_sorted_folder_replaces_the_one_of_before_but_no_file_that_is_nowhere_
     assert [path.name for path in Path("out").rglob("*")] == ["sorted", "left", "mine.png"]
     Path("out/sorted/left/mine.png").unlink()
     pile = len(contents("pile"))
-    for how, other in (("copy", "copy"), ("copy", "link"), ("link", "copy")):
+    for how, other in (("copy", "link"), ("link", "copy")):
         assert handful(*COMMAND, "--sort", how, "--overwrite").returncode == 0
         copied = next(Path("out/sorted").glob("*/left0.png"))
         copied.rename(copied.with_name("renamed.png"))
@@ -295,11 +295,6 @@ def test_a_sorted_folder_replaces_the_one_of_before_but_no_file_that_is_nowhere_
     before = contents(".")  # the pile is in the folder that would be replaced, itself or by a link
     again = ("label", "examples", "out/sorted", *COMMAND[3:], "--sort", "link", "--overwrite")
     assert_refused(handful(*again), "is not a copy of a file of the pile")
-    Path("linked").mkdir()
-    for path in Path("out/sorted").glob("*/*"):
-        Path("linked", path.name).symlink_to(path.resolve())
-    assert_refused(handful("label", "examples", "linked", *again[3:]), "is a link that leads out of the folder")
-    shutil.rmtree("linked")
     assert contents(".") == before
     Path("pile/left1.png").unlink()
     before = contents(".")
