@@ -135,7 +135,8 @@ class LiveProject:
                 remove_leftovers(self.folder)
                 if not is_results:  # so that `handful label` can go on with the folder of the project
                     pile = job.pile if job.pile is not None or any(self.table.labels) else opened
-                    job = replace(job, pile=pile, backbone=self.backbone or "", text=self.table.text_column or job.text)
+                    text = self.table.text_column if self.source.is_table else None
+                    job = replace(job, pile=pile, backbone=self.backbone or "", text=text)
                     remember_job(store, job, store.meta().get("job", ""))
                 self._state = load(store, self.table)
         except BaseException:
