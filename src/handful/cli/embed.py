@@ -127,8 +127,9 @@ def embed(
     from handful.backbones.catalogue import DEFAULT
     from handful.features.files import WRITERS
     from handful.project.base_files import find_base_mean
-    from handful.project.items import kind_of, load_for, read_pile
+    from handful.project.items import kind_of, load_for
     from handful.project.outputs import check_file
+    from handful.project.reading import read_pile
     from handful.utils.extras import has_pyarrow
     from handful.utils.files import first_folder, printable
 
