@@ -6,7 +6,7 @@ from handful.utils import interrupts
 
 COMMANDS = (  # one file each, in the order of --help
     "demo", "practice", "label", "check", "ask", "predict", "promote", "workbench", "serve", "info", "methods",
-    "backbones", "embed", "bench", "base", "datasets", "train", "export", "warm",
+    "backbones", "embed", "bench", "base", "datasets", "train", "warm",
 )  # fmt: skip
 with interrupts.quick():
     from importlib import import_module

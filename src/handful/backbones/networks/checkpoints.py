@@ -46,12 +46,10 @@ class Loaded:
     place: str  # of the state dict in the file, such as "params"; "" if the file itself is one
 
 
-def load_network(
-    path: str | Path, name: str | None = None, *, channels: int | None = None, **options: Any
-) -> tuple[nn.Module, str, Loaded]:
+def load_network(path: str | Path, name: str | None = None, **options: Any) -> tuple[nn.Module, str, Loaded]:
     """Return the network of a checkpoint in evaluation mode, its name, and how the file fits.
 
-    A missing name or number of channels is read from the file. `options` are for what the file cannot show.
+    If there is no name, it is read from the file. `options` are for what the file cannot show.
 
     Raises ValueError if parameters are missing, have another shape, or belong to layers that the network does not have.
     """
@@ -59,10 +57,6 @@ def load_network(
     kind = reading.layout.network
     if name not in (None, kind):
         raise ValueError(f"{path} holds a {kind}, not a {name}")
-    if channels not in (None, file_options["channels"]):
-        raise ValueError(
-            f"{path} takes pictures of {file_options['channels']} channels, not {channels}: see its first kernels"
-        )
     network = build(kind, **(file_options | options))
     parameters, shapes = network.state_dict(), reading.shapes()
     missing = [name for name in parameters if name not in shapes]
