@@ -15,6 +15,8 @@ from PIL import Image
 
 with suppress(ImportError):  # where torch is absent, the marker skips all of this
     import torch
+
+    torch.set_num_threads(1)  # small networks: threads would only wait for one another
     from safetensors.torch import save_file
     from torch import nn
     from torch.nn import functional as F
