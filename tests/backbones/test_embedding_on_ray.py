@@ -114,7 +114,7 @@ def test_a_machine_that_dies_in_the_middle_costs_no_row_and_no_bit(nodes, pictur
 
 def test_a_run_whose_driver_was_killed_goes_on_where_it_was(nodes, pictures, undisturbed, tmp_path):
     network = ("--backbone", NETWORK, "--shard-size", 4)
-    command = ("embed", pictures, "-o", "out", *network, *RAY, "--address", nodes.address, "--json")
+    command = ("embed", pictures, "-o", "out", *network, "--engine", f"ray:{nodes.address}", "--json")
     process, out = start(*command, cwd=tmp_path), tmp_path / "out"
     while len(parts_in(out)) < 2:
         assert process.poll() is None, process.communicate()

@@ -32,10 +32,17 @@ from handful.backbones.embedding import LOADING_VERSION, embed_pictures
 from handful.backbones.folders import Skipped
 from handful.backbones.pictures import BadPicture, find_pictures
 from handful.features import FeatureTable, read, write
-from handful.features.base_mean import BASE_MEAN
-from handful.features.file_checks import read_json
-from handful.features.parts import PART, PLAN, part_name, part_numbers, read_note, write_mean, write_part
-from handful.utils.files import first_folder, printable, write_whole
+from handful.features.parts import (
+    BASE_MEAN,
+    PART,
+    PLAN,
+    part_name,
+    part_numbers,
+    read_note,
+    write_mean,
+    write_part,
+)
+from handful.utils.files import first_folder, printable, read_json, write_whole
 from handful.utils.ray import Row, Worker, map_on_ray
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 from handful.backbones.backbone import Backbone, fingerprint, pooled
 from handful.backbones.onnx_runtime import Session, weights_hash
 from handful.backbones.preprocessing import PRESETS, Preprocessing, as_numbers, as_size, preset_settings
-from handful.features.file_checks import read_json
+from handful.utils.files import read_json
 from handful.utils.text import shortened
 
 KEYS = ("preset", "size", "mean", "std", "interpolation", "crop", "output")

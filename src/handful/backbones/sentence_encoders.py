@@ -21,9 +21,8 @@ import numpy as np
 
 from handful.backbones.backbone import TextBackbone, fingerprint, unit_rows
 from handful.backbones.onnx_runtime import Session, weights_hash
-from handful.features.file_checks import read_json
 from handful.utils.extras import ENCODERS, TEXT, need
-from handful.utils.files import in_brief
+from handful.utils.files import in_brief, read_json
 from handful.utils.text import shortened
 
 MINILM, MINILM_DIMENSION = "minilm", 384

@@ -139,7 +139,7 @@ def _connected(ray: Any, address: str | None) -> Iterator[Any]:
     except (ConnectionError, ValueError) as error:
         raise ConnectionError(
             f"there is no Ray cluster at {address!r} ({str(error).splitlines()[0]}): start one with "
-            "`ray start --head`, or leave --address out to use this machine alone"
+            "`ray start --head`, or give --engine ray to use this machine alone"
         ) from None
     with _silent(ray):
         try:
