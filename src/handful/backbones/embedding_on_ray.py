@@ -83,6 +83,11 @@ class PartFolder:
     hashes: list[str]
     skipped: list[Skipped]
 
+    @property
+    def label_names(self) -> list[str]:
+        """The label of each picture: the first folder that it is in."""
+        return [first_folder(printable(name)) for name in self.names]
+
 
 class PartMaker(Worker):
     """Holds the backbone and writes one part for each row of work: its number, its pictures and their digest."""
@@ -303,18 +308,14 @@ def _state(path: str) -> bytes:
 # ---- what commands call
 
 
-def into_parts(output: Path) -> bool:
-    """Return whether the output is a folder: it exists as one, or has no suffix."""
-    return output.is_dir() or not output.suffix
-
-
 def embed_folder(top: Path, recipe: Recipe, output: Path, backbone: Backbone, **options: Any) -> PartFolder:
     """Embed all pictures below a folder into a folder of parts, or into one file.
 
-    For a file, the parts are first written to a folder next to it. `options` are those of `embed_to_parts`.
+    The output is a folder if it exists as one, or has no suffix. For a file, the parts are first written to a folder
+    next to it. `options` are those of `embed_to_parts`.
     """
     pictures, skipped = find_pictures(top, strict=options.get("strict", False))
-    place = output if into_parts(output) else output.with_name(f"{output.name}.shards")
+    place = output if output.is_dir() or not output.suffix else output.with_name(f"{output.name}.shards")
     embedded = embed_to_parts(top, pictures, recipe, place, backbone, **options)
     if not embedded.names:
         raise ValueError(f"{str(top)!r} holds no pictures to label" + (", none that could be read" if pictures else ""))
