@@ -161,34 +161,8 @@ def embed_to_parts(
     """Embed pictures below `top` on the cluster at `address`, into a folder of parts that all its machines share.
 
     Parts that exist and are still valid are kept. So an interrupted run continues, and Ray is not started when nothing
-    is left to do.
-
-    Parameters
-    ----------
-    top : Path
-        The folder of pictures.
-    paths : sequence of Path
-        The pictures to embed, in order.
-    recipe : Recipe
-        How the machines load `backbone`.
-    folder : Path
-        The folder of the parts.
-    backbone : Backbone
-        The network, loaded on this machine.
-    size : int
-        Pictures of a part.
-    address : str, optional
-        The cluster. None starts one on this machine.
-    until : ExitStack, optional
-        Keeps the connection open for the next call.
-    replace : bool
-        Whether to replace invalid parts. Otherwise a folder with parts of something else is an error.
-    strict : bool
-        Whether to raise the first picture that cannot be used as `BadPicture`. Otherwise such pictures are skipped.
-    base_mean : array [D], optional
-        The mean of the base classes, to be stored with the features.
-    progress : callable
-        Called with the number of finished pictures and the number of all pictures.
+    is left to do. `backbone` is what `recipe` loads, on this machine. `until` keeps the connection open for the next
+    call. `replace`: whether to replace parts of something else; otherwise they are an error.
     """
     if size < 1:
         raise ValueError(f"the part size is {size}: at least 1 picture is needed")
