@@ -272,8 +272,7 @@ def test_published_checkpoints_are_recognised_and_give_their_features(tmp_path):
         prefix = "" if code == "FEAT, ConvNet" else prefix  # its layout begins with encoder.encoder.
         assert (loaded.prefix, loaded.place) == (prefix, place)
         assert code.split(",")[0].replace("ProtoNet", "Prototypical Networks").replace("grey", "") in loaded.layout
-        assert (loaded.missing, loaded.unexpected) == ([], [])
-        assert set(beside) <= set(loaded.ignored)
+        assert set(beside) <= set(loaded.unused)
         assert loaded.matched == len(weights) == len(network.state_dict())
 
 
@@ -338,17 +337,11 @@ def test_a_network_with_more_parts_is_not_taken_for_one_with_fewer(tmp_path):
             load_network(tmp_path / f"{file}.pth")
 
 
-def test_what_is_left_over_is_told(tmp_path):
+def test_what_is_left_over_is_told_and_counters_may_be_missing(tmp_path):
     made = state() | {"mystery.weight": torch.zeros(2), "fc.weight": torch.zeros(3, 10)}
-    made = {
-        name: tensor for name, tensor in made.items() if not name.endswith("num_batches_tracked")
-    }  # before torch 0.4
-    torch.save(made, tmp_path / "a.pth")
-    _, _, loaded = load_network(tmp_path / "a.pth")
-    assert loaded.unexpected == ["mystery.weight"]
-    assert loaded.ignored == ["fc.weight"]
-    assert len(loaded.missing) == 16
-    assert all(name.endswith("num_batches_tracked") for name in loaded.missing)
+    before_torch_04 = {name: tensor for name, tensor in made.items() if not name.endswith("num_batches_tracked")}
+    torch.save(before_torch_04, tmp_path / "a.pth")
+    assert load_network(tmp_path / "a.pth")[2].unused == ["mystery.weight", "fc.weight"]
 
 
 def test_hostile_files_are_refused_and_not_run(tmp_path):
@@ -486,7 +479,7 @@ def test_export_then_embed_without_torch(handful, folder, tmp_path):
     said = json.loads(done.stdout)
     assert (said["network"], said["prefix"], said["place"]) == ("resnet12", "encoder.", "params")
     assert said["options"] == {"widths": WIDTHS}
-    assert said["ignored"] == list(ATTENTION)
+    assert said["unused"] == list(ATTENTION)
     assert said["relative"] <= 1e-4
     done = handful("embed", folder, "-o", "torch.npz", "--backbone", "resnet12:max_acc.pth", "--size", 32, "--no-cache")
     assert done.returncode == 0, done.stderr

@@ -109,8 +109,8 @@ def export(
         [
             f"{checkpoint} holds a {kind} ({options}), {module.channels} channels, with the names of {loaded.layout}; "
             f"in the file under {loaded.place or 'no key'}, with {loaded.prefix or 'nothing'} in front.",
-            f"Parameters that fitted: {loaded.matched}; missing: {_names(loaded.missing)}; ignored, because they "
-            f"belong to no part of the network: {_names(loaded.ignored)}; not expected: {_names(loaded.unexpected)}.",
+            f"Parameters that fitted: {loaded.matched}; not used, because they belong to no part of the network: "
+            f"{_names(loaded.unused)}.",
             f"The features differ from those of torch by {difference:.1e} of the largest one.",
             f"The backbone: {output} and {output.with_suffix('.json')}",
         ],

@@ -29,18 +29,15 @@ State = Mapping[str, Any]  # arrays of a file of torch, tensors of a safetensors
 Shapes = dict[str, tuple[int, ...]]  # by our names
 MAX_DEPTH = 3  # of nested containers that are searched for state dicts
 COUNTER = "num_batches_tracked"  # of a batch norm: counts training steps, does not change features
-HEADS = re.compile(r"(^|\.)(fc|linear\w*|L|classifier\w*|rot\w*|slf_attn|head|temp|temperature|scale\w*)(\.|$)")
 MAX_LISTED_NAMES = 6
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """How a checkpoint fits the network. Names in `unexpected` and `ignored` are those of the file."""
+    """How a checkpoint fits the network."""
 
-    missing: list[str]  # not in the file, but harmless: counters of batch norms
-    unexpected: list[str]  # in the file, but not in the network, and not a known extra
-    ignored: list[str]  # known extras that only training needs: classifiers, attention, ...
     matched: int  # number of parameters and buffers that were loaded
+    unused: list[str]  # names in the file that belong to no part of the network: classifiers, attention, ...
     prefix: str  # before the names of the network
     layout: str  # the published code whose names it uses
     place: str  # of the state dict in the file, such as "params"; "" if the file itself is one
@@ -59,8 +56,7 @@ def load_network(path: str | Path, name: str | None = None, **options: Any) -> t
         raise ValueError(f"{path} holds a {kind}, not a {name}")
     network = build(kind, **(file_options | options))
     parameters, shapes = network.state_dict(), reading.shapes()
-    missing = [name for name in parameters if name not in shapes]
-    lacking = [name for name in missing if not name.endswith(COUNTER)]
+    lacking = [name for name in parameters if name not in shapes and not name.endswith(COUNTER)]
     too_much = [in_file for own, in_file in reading.names.items() if own not in parameters]
     common = [name for name in parameters if name in shapes]
     mismatched = [
@@ -78,11 +74,8 @@ def load_network(path: str | Path, name: str | None = None, **options: Any) -> t
             raise ValueError(f"{path} {what}: {shortened(', '.join(wrong[:MAX_LISTED_NAMES]), 500)}{more}")
     network.load_state_dict({name: _tensor(reading.state[reading.names[name]]) for name in common}, strict=False)
     used = set(reading.names.values())
-    leftover = [name for name in reading.state if name not in used]
-    twins = {name for name in leftover if reading.layout.rename(name.removeprefix(reading.prefix)) in reading.names}
-    ignored = [name for name in leftover if name in twins or HEADS.search(name)]
-    unexpected = [name for name in leftover if name not in ignored]
-    loaded = Loaded(missing, unexpected, ignored, len(common), reading.prefix, reading.layout.name, reading.place)
+    unused = [name for name in reading.state if name not in used]
+    loaded = Loaded(len(common), unused, reading.prefix, reading.layout.name, reading.place)
     return network.eval(), kind, loaded
 
 
