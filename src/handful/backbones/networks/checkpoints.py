@@ -25,7 +25,7 @@ from handful.utils.unpickling import Refused, load_torch
 if TYPE_CHECKING:
     from torch import nn
 
-State = Mapping[str, Any]  # arrays of a file of torch, tensors of a safetensors file
+State = Mapping[str, np.ndarray]
 Shapes = dict[str, tuple[int, ...]]  # by our names
 MAX_DEPTH = 3  # of nested containers that are searched for state dicts
 COUNTER = "num_batches_tracked"  # of a batch norm: counts training steps, does not change features
@@ -72,7 +72,10 @@ def load_network(path: str | Path, name: str | None = None, **options: Any) -> t
         if wrong:
             more = f" and {len(wrong) - MAX_LISTED_NAMES} more" if len(wrong) > MAX_LISTED_NAMES else ""
             raise ValueError(f"{path} {what}: {shortened(', '.join(wrong[:MAX_LISTED_NAMES]), 500)}{more}")
-    network.load_state_dict({name: _tensor(reading.state[reading.names[name]]) for name in common}, strict=False)
+    torch = need("torch", "a checkpoint", TORCH)
+    arrays = {name: reading.state[reading.names[name]] for name in common}  # copied: they are views of the file
+    tensors = {name: torch.from_numpy(np.array(a, a.dtype.newbyteorder("="), order="C")) for name, a in arrays.items()}
+    network.load_state_dict(tensors, strict=False)
     used = set(reading.names.values())
     unused = [name for name in reading.state if name not in used]
     loaded = Loaded(len(common), unused, reading.prefix, reading.layout.name, reading.place)
@@ -105,7 +108,8 @@ class _Reading(NamedTuple):
 def _recognise(path: Path) -> tuple[_Reading, dict[str, Any]]:
     """Return the reading of a file in which most names fit, and the options of that network."""
     best: tuple[_Reading, dict[str, Any]] | None = None
-    for reading in _readings(_state_dicts(path)):
+    states, about = _state_dicts(path)
+    for reading in _readings(states):
         try:
             options = _READERS[reading.layout.network](reading.shapes())
         except KeyError:  # a required parameter is missing
@@ -118,7 +122,8 @@ def _recognise(path: Path) -> tuple[_Reading, dict[str, Any]]:
             "that made it, and give handful the .onnx file"
         )
     reading, options = best
-    return reading, _saved_options(path, reading.layout.network) | options
+    stored = about.get("options") if about.get("network") == reading.layout.network else None
+    return reading, (stored if isinstance(stored, dict) else {}) | options
 
 
 def _readings(states: dict[str, State]) -> Iterator[_Reading]:
@@ -140,25 +145,23 @@ def _readings(states: dict[str, State]) -> Iterator[_Reading]:
 # ---- files
 
 
-def _state_dicts(path: Path) -> dict[str, State]:
-    """Return {place in the file: state dict} for every container that holds tensors."""
+def _state_dicts(path: Path) -> tuple[dict[str, State], dict[str, Any]]:
+    """Return {place in the file: arrays by name} for every container of arrays, and what `handful train` has stored."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint {path}")
-    torch = need("torch", "a checkpoint", TORCH)
-    content = _safetensors(path) if path.suffix.lower() == ".safetensors" else _pickled(path)
+    content, about = _safetensors(path) if path.suffix.lower() == ".safetensors" else (_pickled(path), {})
     states: dict[str, State] = {}
 
     def search(container: Any, place: str, depth: int) -> None:
         if not isinstance(container, Mapping) or depth > MAX_DEPTH:
             return
-        tensors = {
+        arrays = {
             key: value
             for key, value in container.items()
-            if isinstance(key, str)
-            and (torch.is_tensor(value) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"))
+            if isinstance(key, str) and isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
         }
-        if tensors:
-            states[place] = tensors
+        if arrays:
+            states[place] = arrays
         for key, value in container.items():
             search(value, f"{place}.{shortened(str(key))}".removeprefix("."), depth + 1)
 
@@ -167,40 +170,22 @@ def _state_dicts(path: Path) -> dict[str, State]:
         raise ValueError(
             f"{path} holds no state dict: a dictionary of parameters by name is needed, not a {type(content).__name__}"
         )
-    return states
+    return states, about
 
 
-def _tensor(value: Any) -> Any:
-    """Return a tensor. An array is copied, because it is a view of the file."""
-    if not isinstance(value, np.ndarray):
-        return value
-    torch = need("torch", "a checkpoint", TORCH)
-    return torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
-
-
-def _saved_options(path: Path, network: str) -> dict[str, Any]:
-    """Return the options of the network that `handful train` stored in the file; {} for other files."""
-    if path.suffix.lower() != ".safetensors":
-        return {}
-    from safetensors import safe_open
-
-    with safe_open(path, "numpy") as file:
-        text = (file.metadata() or {}).get("handful", "{}")
-    try:
-        about = json.loads(text)
-        return dict(about["options"]) if about["network"] == network else {}
-    except (KeyError, TypeError, ValueError, RecursionError):  # written by another program
-        return {}
-
-
-def _safetensors(path: Path) -> Any:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+def _safetensors(path: Path) -> tuple[State, dict[str, Any]]:
+    from safetensors import SafetensorError, safe_open
 
     try:
-        return load_file(path)
-    except SafetensorError as error:
+        with safe_open(path, "numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            text = (file.metadata() or {}).get("handful", "{}")
+    except (SafetensorError, TypeError) as error:  # a type that NumPy does not have
         raise ValueError(f"{path} cannot be read as safetensors: {error}") from None
+    try:
+        return arrays, dict(json.loads(text))
+    except (TypeError, ValueError, RecursionError):  # written by another program
+        return arrays, {}
 
 
 def _pickled(path: Path) -> Any:
