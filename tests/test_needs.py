@@ -45,7 +45,7 @@ def test_the_default_environment_of_the_tests_has_no_torch():
 
     assert "torch" in [*packages("all")]
     assert "torch" not in [*packages("most"), *packages("dev")]
-    assert {"numba", "onnxruntime", "pyod", "fastapi", "ray", "matplotlib", "pytest"} <= {
+    assert {"onnxruntime", "pyod", "fastapi", "ray", "matplotlib", "pytest"} <= {
         *packages("most"),
         *packages("dev"),
     }

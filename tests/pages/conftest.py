@@ -2,9 +2,13 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from forks import Forked
+from reports import listeners, reload
+
+from handful.report import write
 
 
 @pytest.fixture
@@ -32,7 +36,7 @@ def serve(tmp_path):
 
 @pytest.fixture
 def visit(browser):
-    """Open the page. Whatever the test does: no error is logged that it does not expect, no request leaves."""
+    """Open the workbench. Whatever the test does: no error is logged that it does not expect, no request leaves."""
     contexts, problems, allowed = [], [], set()
 
     def open_page(url, width=1280, height=900, scheme="light", expect=()):
@@ -40,10 +44,8 @@ def visit(browser):
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("dialog", lambda dialog: (problems.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda r: r.url.startswith(url.split("?")[0]) or problems.append(r.url))
+        for event, listener in listeners(problems, lambda asked: asked.startswith(url.split("?")[0])).items():
+            page.on(event, listener)
         page.goto(url)
         page.wait_for_selector("html[data-ready]")
         return page
@@ -52,3 +54,27 @@ def visit(browser):
     for context in contexts:
         context.close()
     assert [text for text in problems if not any(part in text for part in allowed)] == []
+
+
+@pytest.fixture
+def open_report(page, tmp_path):
+    """Open a report from disk. Whatever the test does: no request leaves, no error is logged, nothing pops up."""
+    problems = []
+    own = listeners(problems, lambda asked: asked.startswith(("file:", "data:", "blob:")))
+
+    def open_page(report, width=1280, height=900, scheme="light"):
+        path = report if isinstance(report, Path) else write(tmp_path / "report.html", report)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme)
+        page.goto(path.as_uri())
+        page.evaluate("localStorage.clear()")
+        reload(page)
+        return page
+
+    for event, listener in own.items():
+        page.on(event, listener)
+    yield open_page
+    assert page.evaluate("typeof pwned") == "undefined"  # and what was logged before is known by now
+    for event, listener in own.items():
+        page.remove_listener(event, listener)
+    assert problems == []

@@ -4,11 +4,13 @@ import csv
 import importlib.util
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 
+import forks
 import pytest
+
+from handful.features import practice
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "docs" / "site_reference.py"
@@ -28,37 +30,29 @@ def reference():
     return module
 
 
-def described(*docstrings):
-    """The parameters and attributes that have a description."""
-    sections = [section for docstring in docstrings if docstring for section in docstring.parsed]
-    entries = [entry for section in sections if section.kind in SECTIONS for entry in section.value]
-    return {name.strip(" *") for entry in entries if entry.description for name in entry.name.split(",")}
-
-
 def gaps(thing, owner=None):
     """What the docstrings of a function, or of a class and its methods, lack: a summary, a described parameter."""
     if thing.is_attribute and "property" not in thing.labels:
         return []
     if thing.docstring is None:
         return [f"{thing.path} has no docstring"]
+    docstrings = filter(None, (thing.docstring, owner and owner.docstring))
+    sections = [one for docstring in docstrings for one in docstring.parsed if one.kind in SECTIONS]
+    entries = [entry for section in sections for entry in section.value if entry.description]
+    described = {name.strip(" *") for entry in entries for name in entry.name.split(",")}
     names = {p.name.lstrip("*") for p in getattr(thing, "parameters", ())} - {"self", "cls"}
-    missing = names - described(thing.docstring, owner and owner.docstring)
-    found = [f"{thing.path} does not describe {name!r}" for name in sorted(missing)]
-    if any(one.kind is griffe.DocstringSectionKind.text and ">>>" in one.value for one in thing.docstring.parsed):
-        found.append(f"{thing.path} has an example outside of the section Examples, which would not be shown as code")
+    missing = [f"{thing.path} does not describe {name!r}" for name in sorted(names - described)]
     for name, member in thing.members.items() if thing.is_class else ():
         if not name.startswith("_") and not member.is_alias:
-            found += gaps(member, thing)
-    return found
-
-
-def load(folder, package):
-    return griffe.load(package, search_paths=[folder], resolve_aliases=True, docstring_parser=griffe.Parser.numpy)
+            missing += gaps(member, thing)
+    return missing
 
 
 def test_every_public_name_is_in_the_reference_and_explained():
-    """Each name of `__all__` of a module that has a page; the estimators' parameters are in test_documentation.py."""
-    package, things, modules = load(ROOT / "src", "handful"), {}, set()
+    """Each name of `__all__` of a module that has a page. (Parameters of methods: test_docs.py.)"""
+    parser = griffe.Parser.numpy
+    package = griffe.load("handful", search_paths=[ROOT / "src"], resolve_aliases=True, docstring_parser=parser)
+    things, modules = {}, set()
     for page in sorted(PYTHON.glob("*.md")):
         for path in re.findall(r"^::: handful\.(\S+)", page.read_text("utf-8"), re.M):
             thing = package[path]
@@ -75,46 +69,6 @@ def test_every_public_name_is_in_the_reference_and_explained():
     explained = [one for path, one in things.items() if not one.is_module and path not in estimators]
     assert len(explained) > 60
     assert [gap for one in explained for gap in gaps(one)] == []
-
-
-def test_missing_words_would_be_noticed(tmp_path):
-    (tmp_path / "boxes.py").write_text(
-        """def silent(a):
-    pass
-
-def half(a, b, *rest):
-    '''Add numbers.
-
-    Parameters
-    ----------
-    a : int
-        The first.
-    '''
-
-class Box:
-    '''A box.
-
-    Parameters
-    ----------
-    size : int
-        How large.
-    '''
-
-    def __init__(self, size):
-        self.size = size
-
-    def open(self, key):
-        '''Open it.'''
-
-    @property
-    def weight(self):
-        return 1
-"""
-    )
-    boxes = load(tmp_path, "boxes")
-    assert gaps(boxes["silent"]) == ["boxes.silent has no docstring"]
-    assert gaps(boxes["half"]) == ["boxes.half does not describe 'b'", "boxes.half does not describe 'rest'"]
-    assert gaps(boxes["Box"]) == ["boxes.Box.open does not describe 'key'", "boxes.Box.weight has no docstring"]
 
 
 def test_every_command_and_option_has_a_help_and_is_on_its_page(reference):
@@ -161,40 +115,27 @@ def section(name, heading):
     return text
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    from handful.features import practice
-
-    folder = tmp_path_factory.mktemp("results")
-    practice("embeddings", folder)
+def test_every_file_column_and_entry_of_results_is_described(own_cache, tmp_path):
+    practice("embeddings", tmp_path)
     for words in (["label", "table.csv", "-o", "out"], ["check", "out"], ["ask", "out"]):
-        command = [sys.executable, "-m", "handful", *words]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, input="y\nn\ns\nq\n")
+        with TemporaryFile("w+") as typed:
+            typed.write("y\nn\ns\nq\n")
+            typed.seek(0)
+            done = forks.run(*words, cwd=tmp_path, stdin=typed)
         assert done.returncode == 0, done.stderr
-    return folder / "out"
-
-
-def test_every_file_of_results_is_described(results):
-    described = first_cells(section("outputs", "handful label"))
-    assert {path.name for path in results.iterdir()} <= set(described)
-
-
-def test_every_column_of_labels_is_described_in_its_order(results):
+    results = tmp_path / "out"
+    assert {path.name for path in results.iterdir()} <= set(first_cells(section("outputs", "handful label")))
     with (results / "labels.csv").open() as file:
         columns = next(csv.reader(file))
     described = first_cells(section("outputs", "labels.csv and labels.parquet"))
     own = ["p_CLASS" if re.match("p_(?!unknown)", name) else name for name in columns if name not in ("id", "truth")]
     assert list(dict.fromkeys(own)) == [name for name in described if name != "group_name"]
-
-
-def test_every_entry_of_the_json_files_is_described(results):
     record = json.loads((results / "results.json").read_text("utf-8"))
     assert set(record) == set(first_cells(section("outputs", "results.json")))
     entries = set(first_cells(section("outputs", "What check and ask print")))
     for command, fewer in (("check", set()), ("ask", {"seed", "checked"})):
-        line = [sys.executable, "-m", "handful", command, results, "--answers", "0", "--json"]
-        printed = subprocess.run(line, capture_output=True, text=True, check=True).stdout
-        assert set(json.loads(printed)) == entries - fewer
+        done = forks.run(command, results, "--answers", "0", "--json")
+        assert set(json.loads(done.stdout)) == entries - fewer
 
 
 def test_every_key_and_view_of_the_workbench_is_described():
@@ -202,14 +143,8 @@ def test_every_key_and_view_of_the_workbench_is_described():
     code = (source / "keys.js").read_text("utf-8")
     (calls,) = re.findall(r"^const plain = \{\n(.*?)^\};", code, re.M | re.S)
     pressed = {key.strip('"') for key in re.findall(r'^  ("[^"]+"|\w+):', calls, re.M)}
-    words = {
-        "Backspace": "backspace",
-        "Delete": "delete",
-        "Enter": "enter",
-        " ": "space",
-        "Escape": "esc",
-        "Z": "shift-`z`",
-    }
+    words = {name: name.lower() for name in ("Backspace", "Delete", "Enter")}
+    words |= {" ": "space", "Escape": "esc", "Z": "shift-`z`"}
     table = section("keys", "Keys of the workbench")
     missing = [key for key in pressed - {"="} if (words.get(key) or f"`{key}`") not in table]
     assert missing == []

@@ -3,7 +3,6 @@
 import csv
 import json
 
-import pytest
 from reports import (
     EXAMPLES,
     NASTY,
@@ -16,7 +15,6 @@ from reports import (
     look_at,
     reload,
     settled,
-    visit,
     words,
 )
 
@@ -24,15 +22,9 @@ from handful import __version__
 from handful.project.corrections import read_corrections
 from handful.report import Item, Run
 
-__all__ = ["visit"]  # a fixture
-
 COMMAND = "handful label '/tmp/my out' --corrections corrections.json"
 RUN = Run("a run", "handful check '/tmp/my out'", COMMAND)
-
-
-@pytest.fixture
-def open_report(visit):
-    return lambda report=None, **options: visit(report or a_report(run=RUN), **options)
+REPORT = a_report(run=RUN)
 
 
 def card(page, name):
@@ -61,7 +53,7 @@ def focused(page):
 
 
 def test_keys_correct_the_card_that_has_the_focus_and_take_it_back(open_report):
-    page = open_report()
+    page = open_report(REPORT)
     assert not page.locator("#corrections").is_visible()
     press(page, "0000.jpg", "2")
     assert label_on(page, "0000.jpg") == "→ dog"
@@ -70,7 +62,9 @@ def test_keys_correct_the_card_that_has_the_focus_and_take_it_back(open_report):
     assert label_on(page, "0002.jpg") == "→ unknown"
     press(page, "0004.jpg", "1")
     assert label_on(page, "0004.jpg") == "✓ cat"
+    drag(page, 1)  # another threshold changes labels, and no corrections
     assert page.inner_text("#correction-count") == "2 corrections, 1 label confirmed"
+    page.click("#reset")
     press(page, "0002.jpg", "Delete")
     press(page, "0004.jpg", "Backspace")
     assert label_on(page, "0002.jpg") == "✎"
@@ -79,21 +73,26 @@ def test_keys_correct_the_card_that_has_the_focus_and_take_it_back(open_report):
     press(page, "0000.jpg", "Control+1")
     assert label_on(page, "0000.jpg") == "→ dog"
     assert page.inner_text("#command") == COMMAND
+    page.locator("#g0 .examples .open").focus()  # an example cannot be corrected
+    page.keyboard.press("2")
+    assert page.inner_text("#correction-count") == "1 correction"
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_the_pencil_offers_the_classes_none_of_them_and_a_new_one(open_report, width, scheme):
-    page = open_report(width=width, scheme=scheme)
-    look_at(page, "#g0")
-    pencil = card(page, "0000.jpg").locator(".correct")
-    pencil.click()
-    assert words(page, "#chooser") == "0000.jpg cat 1 dog 2 none of these u Add"
-    box = page.locator("#chooser").bounding_box()
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= width
-    page.click("#chooser >> text=dog")
-    assert not page.locator("#chooser").is_visible()
-    assert focused(page) == "Corrected: dog. Change, 0000.jpg"
+def test_the_pencil_offers_the_classes_none_of_them_and_a_new_one(open_report):
+    for width, scheme in ((1280, "light"), (390, "dark")):
+        page = open_report(REPORT, width=width, scheme=scheme)
+        look_at(page, "#g0")
+        pencil = card(page, "0000.jpg").locator(".correct")
+        pencil.click()
+        assert words(page, "#chooser") == "0000.jpg cat 1 dog 2 none of these u Add"
+        box = page.locator("#chooser").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        page.click("#chooser >> text=dog")
+        assert not page.locator("#chooser").is_visible()
+        assert focused(page) == "Corrected: dog. Change, 0000.jpg"
+        for selector in (".correct.corrected", "#corrections"):
+            assert contrast(page, selector) >= 4.5, (scheme, selector)
     page.keyboard.press("Enter")
     page.fill("#chooser input", "  Maine Coon ")
     page.keyboard.press("Enter")
@@ -105,18 +104,15 @@ def test_the_pencil_offers_the_classes_none_of_them_and_a_new_one(open_report, w
     page.click("#chooser >> text=take it back")
     assert label_on(page, "0000.jpg") == "✎"
     assert is_within(page)
-    press(page, "0000.jpg", "n")  # a new class is named by keys alone
-    page.keyboard.type("u 1 owl")  # keys that correct elsewhere are letters here
-    page.keyboard.press("Enter")
-    assert label_on(page, "0000.jpg") == "→ u 1 owl"
-    press(page, "0002.jpg", "n")
-    page.keyboard.type("UNKNOWN")
-    page.keyboard.press("Enter")
-    assert label_on(page, "0002.jpg") == "→ unknown"
+    for typed, label in (("u 1 owl", "u 1 owl"), ("UNKNOWN", "unknown")):
+        press(page, "0000.jpg", "n")  # a new class is named by keys alone
+        page.keyboard.type(typed)  # keys that correct elsewhere are letters here
+        page.keyboard.press("Enter")
+        assert label_on(page, "0000.jpg") == f"→ {label}"
 
 
-def test_corrections_survive_a_reload_belong_to_one_run_and_can_be_forgotten_and_brought_back(open_report, visit):
-    page = open_report()
+def test_corrections_survive_a_reload_belong_to_one_run_and_can_be_forgotten_and_brought_back(open_report):
+    page = open_report(REPORT)
     press(page, "0000.jpg", "2")
     press(page, "0002.jpg", "u")
     reload(page)
@@ -134,18 +130,23 @@ def test_corrections_survive_a_reload_belong_to_one_run_and_can_be_forgotten_and
         page.evaluate("text => localStorage.setItem('handful corrections a run', text)", stored)
         reload(page)
         assert not page.locator("#corrections").is_visible()  # what others stored does no harm
-    press(page, "0000.jpg", "2")
-    page = visit(a_report(run=Run("another run")))
-    assert label_on(page, "0000.jpg") == "✎"
-    assert "EXAMPLES PILE --corrections corrections.json" in page.text_content("#command")
-
-
-def test_where_nothing_can_be_stored_the_page_says_so_and_works(open_report):
-    page = open_report()
     page.evaluate("() => { Storage.prototype.setItem = () => { throw new DOMException('denied') } }")
     press(page, "0000.jpg", "2")
     assert label_on(page, "0000.jpg") == "→ dog"
     assert "does not store them: download them" in page.inner_text("#correction-note")
+
+
+def test_corrections_need_a_run_of_their_own_and_a_command_that_takes_them(open_report):
+    page = open_report(REPORT)
+    press(page, "0000.jpg", "2")
+    page = open_report(a_report(run=Run("another run")))
+    assert label_on(page, "0000.jpg") == "✎"
+    assert "EXAMPLES PILE --corrections corrections.json" in page.text_content("#command")
+    page = open_report(a_report(can_promote=False))
+    assert page.locator("section .correct").count() == 0
+    press(page, "0000.jpg", "2")
+    assert not page.locator("#corrections").is_visible()
+    assert not page.locator("#correct-note").is_visible()
 
 
 def test_the_downloads_are_what_handful_label_takes(open_report, tmp_path):
@@ -166,27 +167,6 @@ def test_the_downloads_are_what_handful_label_takes(open_report, tmp_path):
     assert read_corrections([as_json]) == read_corrections([as_csv]) == expected
 
 
-def test_a_moved_threshold_changes_labels_and_not_corrections(open_report):
-    page = open_report()
-    press(page, "0000.jpg", "1")
-    assert label_on(page, "0000.jpg") == "✓ cat"
-    page.locator(".card .open").first.focus()
-    drag(page, 1)
-    assert page.inner_text("#correction-count") == "1 label confirmed"
-
-
-def test_examples_cannot_be_corrected_nor_can_a_report_that_no_command_goes_on_from(open_report):
-    page = open_report()
-    page.locator("#g0 .examples .open").focus()
-    page.keyboard.press("2")
-    assert not page.locator("#corrections").is_visible()
-    page = open_report(a_report(can_promote=False))
-    assert page.locator("section .correct").count() == 0
-    press(page, "0000.jpg", "2")
-    assert not page.locator("#corrections").is_visible()
-    assert not page.locator("#correct-note").is_visible()
-
-
 def test_classes_with_nasty_names_stay_text_and_items_without_pictures_have_the_same_controls(open_report):
     bare = [item(n, thumbnail=None) for n in range(40)]
     page = open_report(a_report(bare, classes=["cat", "dog", *NASTY[:5]], run=RUN))
@@ -201,63 +181,26 @@ def test_classes_with_nasty_names_stay_text_and_items_without_pictures_have_the_
     assert page.inner_text("#detail-name") == "0002.jpg"
 
 
-def test_corrections_can_be_read_in_light_and_dark(open_report):
-    for scheme in ("light", "dark"):
-        page = open_report(scheme=scheme)
-        press(page, "0000.jpg", "2")
-        for selector in (".correct.corrected", "#corrections"):
-            assert contrast(page, selector) >= 4.5, (scheme, selector)
-
-
 # ---- An item large --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("width", "least"), [(1280, 600), (390, 300)])
-def test_a_click_shows_a_picture_as_large_as_the_window_allows(open_report, width, least):
-    page = open_report(width=width)
-    look_at(page, "#g0")
-    card(page, "0000.jpg").locator(".open").click()
-    box = page.locator("#detail .about > img").bounding_box()
-    assert min(box["width"], box["height"]) >= least
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= width
-    assert is_within(page)
-
-
-def test_arrows_go_through_the_items_as_the_page_orders_them(open_report):
-    page = open_report()
-    card(page, "0002.jpg").locator(".open").focus()
-    page.keyboard.press("Enter")
-    assert words(page, ".position") == "2 of 40"
-    page.keyboard.press("ArrowRight")
-    assert page.inner_text("#detail-name") == "0004.jpg"
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("ArrowLeft")
-    assert page.inner_text("#detail-name") == "0000.jpg"
-    page.keyboard.press("ArrowLeft")  # there is nothing before the first
-    assert page.inner_text("#detail-name") == "0000.jpg"
-    assert page.locator("text=Previous").is_disabled()
-    page.click("text=Next")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Escape")
-    settled(page)
-    assert focused(page) == "0004.jpg"  # the focus is on the card of the item that was looked at last
-    page.keyboard.press("Enter")
-    page.keyboard.press("Escape")
-    assert focused(page) == "0004.jpg"
-
-    page.fill("#filter", "001")  # 0001 and 0010 to 0019
-    settled(page)
-    card(page, "0010.jpg").locator(".open").click()
-    assert words(page, ".position") == "1 of 11"
-
-
-def test_labels_are_corrected_where_the_item_is_large(open_report):
-    page = open_report()
-    card(page, "0000.jpg").locator(".open").click()
+def test_a_large_item_fills_the_window_has_a_link_to_its_file_and_is_corrected(open_report):
+    for width, least in ((390, 300), (1280, 600)):
+        page = open_report(a_report([item(0, file="../pile/a%20b.jpg"), *PILE[1:]], run=RUN), width=width)
+        look_at(page, "#g0")
+        card(page, "0000.jpg").locator(".open").click()
+        box = page.locator("#detail .about > img").bounding_box()
+        assert min(box["width"], box["height"]) >= least
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        assert is_within(page)
+    link = page.locator("#detail a")
+    assert link.get_attribute("href") == "../pile/a%20b.jpg"
+    assert link.get_attribute("rel") == "noreferrer"
     page.keyboard.press("2")
     assert page.locator("#detail .choice[aria-pressed=true]").inner_text().startswith("dog")
     page.keyboard.press("ArrowRight")
+    assert page.locator("#detail a").count() == 0
     page.click("#detail .choice >> text=none of these")
     assert focused(page) == "none of these u"
     page.keyboard.press("n")
@@ -268,21 +211,33 @@ def test_labels_are_corrected_where_the_item_is_large(open_report):
     assert page.inner_text("#correction-count") == "2 corrections"
 
 
-def test_the_file_of_a_picture_is_linked_relative_to_the_page(open_report):
-    page = open_report(a_report([item(0, file="../pile/a%20b.jpg"), item(1)], run=RUN))
-    card(page, "0000.jpg").locator(".open").click()
-    link = page.locator("#detail a")
-    assert link.get_attribute("href") == "../pile/a%20b.jpg"
-    assert link.get_attribute("rel") == "noreferrer"
+def test_arrows_go_through_the_items_as_the_page_orders_them(open_report):
+    page = open_report(REPORT)
+    card(page, "0002.jpg").locator(".open").focus()
+    page.keyboard.press("Enter")
+    assert words(page, ".position") == "2 of 40"
     page.keyboard.press("ArrowRight")
-    assert page.locator("#detail a").count() == 0
+    assert page.inner_text("#detail-name") == "0004.jpg"
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    assert page.inner_text("#detail-name") == "0000.jpg"  # there is nothing before the first
+    assert page.locator("text=Previous").is_disabled()
+    page.click("text=Next")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Escape")
+    settled(page)
+    assert focused(page) == "0004.jpg"  # the focus is on the card of the item that was looked at last
+    page.fill("#filter", "001")  # 0001 and 0010 to 0019
+    settled(page)
+    card(page, "0010.jpg").locator(".open").click()
+    assert words(page, ".position") == "1 of 11"
 
 
 # ---- The map and examples of no class -------------------------------------------------------------------------------
 
 
 def test_the_key_of_the_map_names_each_class_in_its_colour(open_report):
-    page = open_report()
+    page = open_report(REPORT)
     assert page.locator("#class-key li").all_text_contents() == ["cat", "dog"]
     dots = "[...document.querySelectorAll('#class-key li')].map(e => getComputedStyle(e, '::before').color)"
     cat, dog = page.evaluate(dots)

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from reports import NASTY, a_report, contrast, is_within, reload, visit, words
+from reports import NASTY, a_report, contrast, is_within, reload, words
 
 from handful.core.answers import ExpectedLabels
 from handful.features import FeatureTable, practice
@@ -12,8 +12,6 @@ from handful.project import Project, label_items
 from handful.project.pile_report import write_report
 from handful.project.sitting import Sitting
 from handful.report import Expected, Run, render, write, write_measured
-
-__all__ = ["visit"]  # a fixture
 
 EXPECTED = Expected(
     "Only about 12 of 21 labels should be right.", True, {"cat": ExpectedLabels(11, 10.0), "dog": ExpectedLabels(10, 2)}
@@ -28,17 +26,9 @@ MEASURED = {
 }  # fmt: skip
 
 
-def pets(**options):
-    """A labelled pile of three kinds, of which two are known."""
-    rng = np.random.default_rng(0)
-    features = np.concatenate([rng.normal(scale=0.4, size=(12, 8)) + 2 * np.eye(8)[k] for k in range(3)])
-    examples = FeatureTable(features[[0, 1, 12, 13]], ["cat", "cat", "hen", "hen"])
-    return label_items(examples, FeatureTable(features[2:]), **options)
-
-
-def test_what_is_expected_stands_at_the_top_and_doubtful_classes_are_marked_by_a_word(visit):
+def test_what_is_expected_stands_at_the_top_and_doubtful_classes_are_marked_by_a_word(open_report):
     for scheme in ("light", "dark"):
-        page = visit(a_report(expected=EXPECTED, run=RUN), scheme=scheme)
+        page = open_report(a_report(expected=EXPECTED, run=RUN), scheme=scheme)
         assert words(page, "#trust") == (
             "Expected Only about 12 of 21 labels should be right. doubtful "
             "Not checked yet. To measure it: handful check /tmp/out"
@@ -53,8 +43,8 @@ def test_what_is_expected_stands_at_the_top_and_doubtful_classes_are_marked_by_a
     assert "should be right" not in words(page, "#h0")  # at another threshold
 
 
-def test_after_a_check_the_page_says_what_was_measured_instead(visit, tmp_path):
-    page = visit(a_report(expected=EXPECTED, run=RUN), width=390)
+def test_after_a_check_the_page_says_what_was_measured_instead(open_report, tmp_path):
+    page = open_report(a_report(expected=EXPECTED, run=RUN), width=390)
     write_measured(tmp_path / "report.html", MEASURED | {"answers": 0})
     reload(page)
     assert words(page, "#trust").startswith("Expected Only about 12 of 21 labels")  # nobody answered
@@ -72,35 +62,7 @@ def test_after_a_check_the_page_says_what_was_measured_instead(visit, tmp_path):
         "dog 100 % are right (at least 80 %)"
     )
     assert is_within(page)
-
-
-def test_the_check_of_a_project_is_shown_in_its_report(visit, tmp_path, own_cache):
-    practice("embeddings", tmp_path)
-    Project(tmp_path / "out", tmp_path / "table.csv").label()
-    with closing(Sitting(tmp_path / "out", "check")) as check:
-        for question in check.questions(5):
-            check.answer(question, question.label)
-        assert check.update_report() == ""
-        sentence = check.checked.sentences[0]
-    page = visit(path=tmp_path / "out" / "report.html")
-    assert words(page, "#trust").startswith(f"Measured {sentence}")
-
-
-def test_a_second_check_replaces_the_first_and_leaves_the_rest_of_the_page(tmp_path):
-    path = write(tmp_path / "report.html", a_report(expected=EXPECTED))
-    before = path.read_text("utf-8")
-    write_measured(path, MEASURED)
-    write_measured(path, MEASURED | {"sentences": ["Second."]})
-    after = path.read_text("utf-8")
-    assert "Second." in after
-    assert "More words." not in after
-    start, end = after.index('id="measured">'), after.index("</script>", after.index('id="measured">'))
-    assert after[:start] + 'id="measured">null' + after[end:] == before
-
-
-def test_nasty_words_stay_text(visit, tmp_path):
-    classes = ["cat", "dog", NASTY[1]]
-    page = visit(a_report(classes=classes))
+    page = open_report(a_report(classes=["cat", "dog", NASTY[1]]))
     estimate = {"value": 0.5, "low": 0.0, "high": 1.0}
     write_measured(tmp_path / "report.html", MEASURED | {"sentences": NASTY, "by_class": {NASTY[1]: estimate}})
     reload(page)
@@ -108,7 +70,33 @@ def test_nasty_words_stay_text(visit, tmp_path):
     assert NASTY[1] in page.text_content(".tables th")
 
 
-def test_a_file_that_is_no_report_is_refused_and_stays_as_it_was(tmp_path):
+def test_the_check_of_a_project_is_shown_in_its_report(open_report, tmp_path, own_cache):
+    practice("embeddings", tmp_path)
+    Project(tmp_path / "out", tmp_path / "table.csv").label()
+    with closing(Sitting(tmp_path / "out", "check")) as check:
+        for question in check.questions(5):
+            check.answer(question, question.label)
+        assert check.update_report() == ""
+        sentence = check.checked.sentences[0]
+    page = open_report(tmp_path / "out" / "report.html")
+    assert words(page, "#trust").startswith(f"Measured {sentence}")
+
+
+def test_a_second_check_replaces_the_first_and_leaves_the_rest_of_the_page(tmp_path):
+    fake = '<script type="application/json" id="measured">null</script>'  # a name that looks like the block
+    path = write(tmp_path / "report.html", a_report(expected=EXPECTED, title=fake, made_by={fake: fake}))
+    before = path.read_text("utf-8")
+    write_measured(path, MEASURED)
+    write_measured(path, MEASURED | {"sentences": ["Second."]})
+    after = path.read_text("utf-8")
+    assert after.count('<script type="application/json" id="measured">') == 1
+    assert "Second." in after
+    assert "More words." not in after
+    start, end = after.index('id="measured">'), after.index("</script>", after.index('id="measured">'))
+    assert after[:start] + 'id="measured">null' + after[end:] == before
+
+
+def test_what_is_no_report_or_no_measurement_is_refused_and_what_is_not_known_is_left_out(tmp_path):
     path, block = tmp_path / "report.html", b'<script type="application/json" id="measured">null</script>'
     for content in (b"", b"<html></html>", block, b"\xff\x00" * 1000):
         path.write_bytes(content)
@@ -116,17 +104,7 @@ def test_a_file_that_is_no_report_is_refused_and_stays_as_it_was(tmp_path):
             write_measured(path, MEASURED)
         assert path.read_bytes() == content
         assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
-
-
-def test_a_name_in_a_report_cannot_pass_for_the_block(tmp_path):
-    fake = '<script type="application/json" id="measured">null</script>'
-    path = write(tmp_path / "report.html", a_report(title=fake, sentences=[fake], made_by={fake: fake}))
-    write_measured(path, MEASURED)
-    assert path.read_text().count('<script type="application/json" id="measured">') == 1
-
-
-def test_what_is_not_a_measurement_is_refused_and_what_is_not_known_is_left_out(tmp_path):
-    path = write(tmp_path / "report.html", a_report())
+    write(path, a_report())
     wrong = {"precision": {"value": 1}}, {"by_class": None}, {"sentences": 3}, {"by_class": {"cat": {"value": "x"}}}
     for changes in wrong:
         with pytest.raises(ValueError, match="what was measured is not complete"):
@@ -137,12 +115,15 @@ def test_what_is_not_a_measurement_is_refused_and_what_is_not_known_is_left_out(
 
 
 def test_the_report_says_once_how_many_labels_should_be_right_or_that_nothing_is_known(tmp_path):
+    rng = np.random.default_rng(0)
+    features = np.concatenate([rng.normal(scale=0.4, size=(12, 8)) + 2 * np.eye(8)[k] for k in range(3)])
+    examples, pile = FeatureTable(features[[0, 1, 12, 13]], ["cat", "cat", "hen", "hen"]), FeatureTable(features[2:])
     file = tmp_path / "report.html"
-    write_report(pets(), file, "Pets", lambda *_: None)
+    write_report(label_items(examples, pile), file, "Pets", lambda *_: None)
     page = file.read_text("utf-8")
     assert page.count("should be right.") == 1
     assert page.index('id="trust"') < page.index("should be right.") < page.index('class="sentences"')
-    write_report(pets(method="knn"), file, "Pets", lambda *_: None)
+    write_report(label_items(examples, pile, method="knn"), file, "Pets", lambda *_: None)
     page = file.read_text("utf-8")
     assert "This method gives no probabilities: how many labels are right is not known before a check." in page
     assert '<div id="trust" class="trust" hidden>' in render(a_report())  # no empty line

@@ -1,12 +1,14 @@
 """The workbench's page, used in a headless Chromium against the real server: name, label, run, correct, export."""
 
 import csv
+import io
 import json
 import os
 import re
 import shutil
 import sqlite3
 import time
+import zipfile
 from contextlib import closing
 from pathlib import Path
 
@@ -72,7 +74,7 @@ def label_five_each(page, truth):
     """By number keys, by a click on the class, by a drag onto it."""
     for digit, name in enumerate(NAMES):
         add_class(page, name)
-        examples = [file for file, said in truth.items() if said == digit][:5]
+        examples = [file for file, one in truth.items() if one == digit][:5]
         pick(page, examples)
         assert page.inner_text("#picked b") == "5 selected"
         if digit == 3:
@@ -82,25 +84,40 @@ def label_five_each(page, truth):
         else:
             page.keyboard.press(str(digit + 1))
         starred(page, name, 5)
-        assert not page.locator("#picked").is_visible()
 
 
-def test_from_an_unlabelled_pile_to_an_exported_one(serve, visit, pile):
+def answer_ten(page, truth):
+    """Answer the check truly by keys."""
+    page.keyboard.press("c")
+    for n in range(10):
+        until(page, "document.querySelector('#checker .at')?.textContent ?? ''", f"{n + 1} of 10")
+        digit = truth[page.inner_text("#checker .file-name")]
+        right = NAMES[digit] if digit < 5 else "none of these"
+        decided = page.inner_text("#checker .question bdi")
+        page.keyboard.press("y" if decided == right else "u" if digit > 4 else str(digit + 1))
+    page.locator("#check-result", has_text="Checked 10 of").wait_for()
+
+
+def test_from_an_unlabelled_pile_to_a_download(serve, visit, pile):
     table, truth = pile
     kept = table.with_suffix(".workbench")
-    page = visit(serve(table))
+    page = visit(serve(table), expect=["409"])
     assert "token" not in page.url
     assert "Name what you want to find" in page.inner_text(".coach")
     label_five_each(page, truth)
     assert "3 of 3" in page.inner_text(".coach")
 
+    # Run, and correct what is least sure
     labelled, unknown = map(int, re.match(r"([\d,]+) labelled, ([\d,]+) unknown", run(page)).groups())
     assert labelled + unknown == len(truth) - 25
     until(page, TEXT.format("split"), f"{labelled} labelled, {unknown} unknown")
     assert page.locator(".coach").count() == 0
+    first = told(page)["run"]
+    assert page.inner_text("#trust-text") == first["trust"]["sentence"]
+    assert "should be right" in first["trust"]["sentence"]
+    assert page.locator("#outdated").is_hidden()
     page.click("[data-view=unknown]")
     until(page, TEXT.format("found"), f"{unknown} pictures")
-
     page.click("[data-view=unsure]")
     page.locator(".lead h2", has_text="Least sure").wait_for()
     page.locator(".tile.decided").first.wait_for()
@@ -112,9 +129,13 @@ def test_from_an_unlabelled_pile_to_an_exported_one(serve, visit, pile):
         page.keyboard.press("u" if digit > 4 else str(digit + 1))
         corrected[name] = "unknown" if digit > 4 else NAMES[digit]
         until(page, f"document.querySelector('.tile.cursor')?.title !== {json.dumps(name)}")
-    assert re.search(r"\d+ changed since the last run", run(page))
+    page.locator("#outdated", has_text="3 labels have changed since this run.").wait_for()
+    page.locator("#outdated").get_by_role("button", name="Run again").click()
+    until(page, "fetch('/api/v1/run').then(r => r.json()).then(run => run.id)", 2)
+    page.locator("#outdated").wait_for(state="hidden")
     assert labels_in(kept)[0].items() >= corrected.items()
 
+    # A group becomes a class, and no class again
     page.keyboard.press("g")
     group = page.locator(".group").first
     group.get_by_label(re.compile("^Name for")).fill("something else")
@@ -128,22 +149,59 @@ def test_from_an_unlabelled_pile_to_an_exported_one(serve, visit, pile):
     chip(page, "something else").wait_for(state="detached")
     assert "something else" in page.get_attribute("#redo", "aria-label")
 
+    # The check, its answers as examples, and back to the first run and forward again
+    answer_ten(page, truth)
+    trust = told(page)["run"]["trust"]
+    assert (trust["is_measured"], trust["checked"]) == (True, 10)
+    assert page.locator(".ranges li").count() == len(trust["classes"])
+    page.keyboard.press("Escape")
+    until(page, TEXT.format("trust-text"), trust["sentence"])
+    assert told(page)["run"]["outdated"] == ""  # answers are no labels
+    page.keyboard.press("c")
+    page.get_by_role("button", name=re.compile("Use the answers as examples")).click()
+    page.locator("#outdated", has_text="10 labels have changed").wait_for()
+    for _ in range(12):  # the labels, the ten answers, and the run
+        page.keyboard.press("z")
+    until(page, "fetch('/api/v1/run').then(r => r.json()).then(run => run.id)", 1)
+    until(page, TEXT.format("trust-text"), first["trust"]["sentence"])
+    for _ in range(11):
+        page.keyboard.press("Shift+Z")
+    until(page, TEXT.format("trust-text"), trust["sentence"])
+
+    # What moved between the runs
+    page.click("[data-view=compare]")
+    page.locator("#moved").wait_for()
+    moves = page.evaluate("fetch('/api/v1/compare?first=1&second=2').then(r => r.json())")["moves"]
+    assert page.locator(".compare td button").count() == len(moves) > 0
+    count = moves[0]["count"]
+    page.locator(".compare td button").get_by_text(str(count), exact=True).first.click()
+    page.locator(".lead h2", has_text="run 1 to run 2").wait_for()
+    until(page, TEXT.format("found"), f"{count} picture{'s' * (count != 1)}")
+
+    # Export and download
     page.keyboard.press("e")
     page.get_by_label("Parquet").check()
+    page.fill("#export-folder", str(table.parent / "exported"))
     page.get_by_role("dialog").get_by_role("button", name="Export").click()
     folder = Path(page.locator("#exported-to").inner_text())
+    assert folder == (table.parent / "exported").resolve()
     assert set(page.locator(".exported li").all_inner_texts()) == {"labels.csv", "labels.parquet"}
     with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["path"] for row in rows] == sorted(truth)
-    given, _ = labels_in(kept)
-    assert {row["path"]: row["label"] for row in rows if row["labelled_by"] == "person"} == given
-    assert len(given) == 28
-    decided = [row for row in rows if row["labelled_by"] != "person"]
-    right = sum(row["label"] == NAMES[truth[row["path"]]] for row in decided if truth[row["path"]] < 5)
-    assert right > 0.7 * sum(truth[row["path"]] < 5 for row in decided)
+    assert {row["path"]: row["label"] for row in rows if row["labelled_by"] == "person"} == labels_in(kept)[0]
+    decided = [row for row in rows if row["labelled_by"] != "person" and truth[row["path"]] < 5]
+    assert sum(row["label"] == NAMES[truth[row["path"]]] for row in decided) > 0.7 * len(decided)
+    page.get_by_role("dialog").get_by_role("button", name="Export").click()
+    page.locator(".exported", has_text="not empty").wait_for()
+    page.get_by_label("Sorted folders").check()
+    with page.expect_download() as coming:
+        page.click("#download")
+    with zipfile.ZipFile(io.BytesIO(Path(coming.value.path()).read_bytes())) as archive:
+        assert {f"sorted/{row['label']}/{row['path']}" for row in rows} <= set(archive.namelist())
     page.keyboard.press("Escape")
 
+    page.locator("#views [data-view=all]").click()
     before = told(page), page.inner_text("#classes")
     page.reload()
     page.wait_for_selector("html[data-ready]")
@@ -177,7 +235,7 @@ def chosen(page):
     return sorted(page.locator(".tile.chosen").evaluate_all("nodes => nodes.map(n => n.title)"))
 
 
-def test_selection_by_mouse_and_keyboard(serve, visit, pile):
+def test_items_are_selected_by_mouse_and_keys_and_labels_are_cleared_undone_and_done_again(serve, visit, pile):
     page = visit(serve(pile[0]))
     tile(page, "0002.png").click()
     assert chosen(page) == ["0002.png"]
@@ -187,11 +245,8 @@ def test_selection_by_mouse_and_keyboard(serve, visit, pile):
     assert chosen(page) == ["0002.png", "0004.png", "0005.png"]
     page.keyboard.press("Escape")
     assert chosen(page) == []
-    page.keyboard.press("Home")
-    page.keyboard.press("Space")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("Space")
+    for key in ("Home", "Space", "ArrowRight", "ArrowRight", "Space"):
+        page.keyboard.press(key)
     assert chosen(page) == ["0000.png", "0002.png"]
     page.keyboard.press("Escape")
     page.keyboard.press("Shift+ArrowRight")
@@ -210,9 +265,9 @@ def test_selection_by_mouse_and_keyboard(serve, visit, pile):
     page.keyboard.type("014")
     until(page, TEXT.format("found"), "11 pictures")  # 0014, 0140..0149
 
-
-def test_a_label_is_given_cleared_undone_and_done_again(serve, visit, pile):
-    page = visit(serve(pile[0]))
+    page.goto(page.url.split("#")[0])
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
     folder = pile[0].with_suffix(".workbench")
     add_class(page, "zero")
     tile(page, "0000.png").click()
@@ -320,7 +375,7 @@ def test_a_promotion_that_swings_is_told_and_taken_back_by_one_button(ran):
     assert (now["labelled"], now["unknown"]) == (before["labelled"], before["unknown"])
 
 
-def test_the_page_says_how_many_labels_should_be_right(ran):
+def test_the_page_says_how_many_labels_should_be_right_and_keys_in_the_check_are_answers(ran):
     page = ran()
     said = told(page)["run"]
     labels, right = (sum(one[name] for one in said["expected"]) for name in ("labels", "right"))
@@ -334,9 +389,6 @@ def test_the_page_says_how_many_labels_should_be_right(ran):
     page.click("[data-view=unknown]")
     page.locator("#expected").wait_for(state="detached")
 
-
-def test_keys_in_the_check_are_answers_and_do_nothing_else(ran):
-    page = ran()
     before = told(page)
     page.keyboard.press("c")
     page.locator("#checker .question").wait_for()
@@ -408,7 +460,7 @@ def test_threshold_map_details_and_what_is_similar(ran):
     until(page, "document.querySelector('.tile:not([hidden])[aria-posinset=\"1\"]')?.title", "0030.png")
 
 
-def test_errors_are_told_in_one_place_and_what_was_typed_stays(serve, visit, pile):
+def test_errors_are_told_in_one_place_and_nothing_that_was_typed_or_labelled_is_lost(serve, visit, pile):
     page = visit(serve(pile[0]), expect=[REFUSED])
     add_class(page, "zero")
     page.fill("#new-class", "Zero")
@@ -421,11 +473,8 @@ def test_errors_are_told_in_one_place_and_what_was_typed_stays(serve, visit, pil
     assert not page.locator("#error").is_visible()
     page.click("#run")
     page.locator("#error:not([hidden])").wait_for()
+    page.get_by_role("button", name="Close this message").click()
 
-
-def test_a_label_that_did_not_get_through_is_not_lost(serve, visit, pile):
-    page = visit(serve(pile[0]), expect=[REFUSED])
-    add_class(page, "zero")
     page.route("**/api/v1/labels", lambda route: route.abort(), times=1)
     tile(page, "0000.png").click()
     page.keyboard.press("1")

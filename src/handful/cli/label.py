@@ -378,7 +378,7 @@ def run(
 
 
 def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) -> None:
-    from handful.project.large_pile import label_in_parts, numbers_of
+    from handful.project.large_pile import label_in_parts
 
     console = console_for(as_json)
     with ExitStack() as stack:
@@ -391,8 +391,7 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
             engine = partial(map_on_ray, address=address, until=stack)
         done = label_in_parts(job, output, engine, progress)
     if as_json:
-        numbers = numbers_of(done.outcome)
-        print_json({**numbers, "groups": [], "skipped": [], "files": absolute(done.files)})
+        print_json({**done.outcome.numbers, "groups": [], "skipped": [], "files": absolute(done.files)})
         return
     for sentence in done.outcome.sentences:
         console.print(sentence, markup=False)
@@ -427,14 +426,11 @@ def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextMan
 
 def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
     """What --json prints."""
-    from handful.project.summary import expected_numbers
     from handful.utils.files import printable
 
     names = [printable(name) for name in labelled.pile.names]
     return {
-        "items": len(names),
-        "unknown": int(labelled.unknown.sum()),
-        "labels": {str(c): int((labelled.labels == c).sum()) for c in labelled.model.classes_},
+        **labelled.outcome.numbers,
         "groups": [
             {
                 "number": group.number,
@@ -446,10 +442,6 @@ def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
             for group in labelled.groups
         ],
         **({} if labelled.comparison is None else {"comparison": labelled.comparison.entries()}),
-        **expected_numbers(labelled.expected_precision_by_class, int(labelled.set_aside.sum())),
-        **labelled.share,
-        "threshold": labelled.model.threshold_,
-        "decided": labelled.decision,
         "columns": {
             "features": None if labelled.pile.columns is None else list(labelled.pile.columns),
             "carried": list(labelled.pile.others),

@@ -62,6 +62,7 @@ def predict(
     import handful
     from handful.backbones.folders import shown
     from handful.project import predict_items
+    from handful.project.items import Reading
     from handful.project.outputs import check_file, table_of, write_table
     from handful.project.prediction import read_new_items
     from handful.project.summary import expected_numbers
@@ -74,8 +75,8 @@ def predict(
     unit = "texts" if "text" in fitted.made_from_ else "pictures"
     with stoppable(console, CACHE_KEPT * reading.cache), progress_bars(console, unit) as progress:
         new_items = read_new_items(
-            fitted, items, backbone=backbone, progress=progress, strict=reading.strict, cache=reading.cache,
-            table=table.arguments(), text=text,
+            fitted, items,
+            Reading("", None, table.arguments(), text, reading.strict, reading.cache, progress=progress), backbone,
         )  # fmt: skip
     labelled = predict_items(fitted, new_items, precision)
     if output is not None:

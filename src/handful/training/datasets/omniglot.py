@@ -15,7 +15,6 @@ from PIL import Image
 
 from handful.backbones.folders import Skipped
 from handful.backbones.pictures import find_pictures
-from handful.features.npy_files import names_of, open_npz, read_npz
 from handful.training.datasets.gathering import Part, Preparation, from_files
 from handful.training.datasets.picture_set import PictureSet
 
@@ -75,26 +74,23 @@ def is_packed(path: Path) -> bool:
     """Return whether this is an .npz of packed drawings."""
     if path.suffix != ".npz" or not zipfile.is_zipfile(path):
         return False
-    try:
-        with open_npz(path) as archive:
-            return set(PACKED) <= set(names_of(archive))
-    except ValueError:  # reading it will raise the right error later
-        return False
+    with zipfile.ZipFile(path) as archive:
+        return {f"{name}.npy" for name in PACKED} <= set(archive.namelist())
 
 
 def read_packed(path: Path, size: int, splits: set[str] | None) -> PictureSet:
     """Read the .npz; drawings are unpacked and resized one by one, 30 microseconds each."""
     how = Preparation(size, ink=True)
     try:
-        arrays = read_npz(path, PACKED)
-        packed, labels, split = (arrays[name] for name in PACKED)
+        with np.load(path, allow_pickle=False) as arrays:
+            packed, labels, split = (arrays[name] for name in PACKED)
         if packed.dtype != np.uint8 or packed.shape[1:] != ((SIDE**2 + 7) // 8,):
             raise ValueError(f"`packed` is {packed.dtype} of shape {packed.shape}: uint8 [drawings, 1379] is needed")
         if labels.dtype.kind != "U" or not labels.shape == split.shape == (len(packed),):
             raise ValueError(f"`labels` and `split` must be names, one for each of {len(packed)} drawings")
         if unknown := sorted(set(split.tolist()) - set(SPLITS)):
             raise ValueError(f"`split` has {str(unknown[0])!r}: background and evaluation are known")
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is damaged, or not an .npz of packed drawings: {error}") from None
     names = np.array([SPLITS[s] for s in split.tolist()], dtype=str)
     rows = np.flatnonzero(np.isin(names, list(splits or SPLITS.values())))
