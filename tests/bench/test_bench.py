@@ -431,15 +431,14 @@ def test_a_benchmark_takes_unequal_and_broad_tasks(embedded, tmp_path):
     assert results["15 + 15", "kNN distance"]["auroc"][3] == pytest.approx(100 * by_hand)
 
 
-def test_balanced_alone_takes_another_number_of_unknown_queries(embedded, tmp_path):
-    found = perform("balanced", embedded, output=tmp_path, methods="knn,eol", tasks=3, outlier_queries=4)
+def test_the_number_of_unknown_queries_may_be_another_one(embedded, tmp_path):
+    found = perform(
+        "balanced", embedded, output=tmp_path, methods="knn,eol", tasks=3, protocol=Protocol(outlier_queries=4)
+    )
     (protocol,) = {cell.protocol for cell in found.results[0].benchmark.cells}
     assert (protocol.queries, protocol.outlier_queries) == (15, 4)
     (eol,) = (cell for cell in found.results[0].benchmark.cells if cell.contender.method == "eol")
     assert eol.contender.parameters["b"] == 0.3  # a fifth is unknown
     assert "15 + 4" in found.tables[0].to_markdown() + found.tables[0].title
-
-    with pytest.raises(ValueError, match="would not count"):
-        perform("balanced", embedded, output=tmp_path, methods="knn", protocol=Protocol(queries=20, outlier_queries=5))
-    with pytest.raises(ValueError, match="only balanced"):
-        perform("imbalanced", embedded, output=tmp_path, methods="knn", outlier_queries=5)
+    imbalanced = make("imbalanced", "knn", Protocol(queries=20, outlier_queries=10))
+    assert imbalanced.columns == ["25 + 5", "15 + 15", "5 + 25"]  # the same total in other ratios
