@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Protocol
 
 from handful.bench.settings import Contender
 from handful.bench.store import Store, fingerprint, source_of
@@ -16,22 +15,7 @@ from handful.features import FeatureTable
 from handful.solving import get_solver
 from handful.solving.solver import needed_base
 
-
-class LearnBase(Protocol):
-    """A function that learns what methods need from base classes: `handful.training.heads.learn_base`."""
-
-    __module__: str  # its source is part of the key under which the base is stored
-
-    def __call__(
-        self,
-        features: FeatureTable,
-        /,
-        *,
-        heads: Sequence[str],
-        checkpoint: Path,
-        progress: Callable[[int, int], object],
-    ) -> Base:
-        """Learn these heads from features of base classes; the file `checkpoint` keeps the state meanwhile."""
+LearnBase = Callable[..., Base]  # `handful.training.heads.learn_base`, which this room must not import
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,6 @@ def perform(
     output: Path | str,
     methods: str | Iterable[str] | None = None,
     protocol: Protocol | None = None,
-    outlier_queries: int | None = None,
     tasks: int = DEFAULT_TASKS,
     seeds: int = 1,
     jobs: int = 1,
@@ -71,10 +70,7 @@ def perform(
     methods : str or iterable of str, optional
         The methods, as in `parse_methods`. None: those of the paper.
     protocol : Protocol, optional
-        Ways, shots and so on. Each known class has `queries` queries, and each outlier class as many, in the ratios of
-        the benchmark.
-    outlier_queries : int, optional
-        Only for balanced: the queries of each outlier class, if they are not as many as those of a known class.
+        Ways, shots and so on. `balanced` draws these tasks; the others divide their queries in ratios of their own.
     tasks : int
         Tasks of each seed.
     seeds : int
@@ -107,14 +103,7 @@ def perform(
     if plots:
         pictures.need()  # checked before the run, not after hours
     protocol = protocol or Protocol()
-    if outlier_queries is not None and name != "balanced":
-        raise ValueError(f"{name} has its own numbers of unknown queries: only balanced takes outlier_queries")
-    if outlier_queries is None and protocol.outlier_queries not in (protocol.queries, Protocol().outlier_queries):
-        raise ValueError(
-            f"{name} draws unknown queries in ratios of its own, so outlier_queries={protocol.outlier_queries} of the "
-            "protocol would not count: give outlier_queries to balanced itself (--outlier-queries)"
-        )
-    benchmarks = _benchmarks(name, methods, protocol, outlier_queries)
+    benchmarks = _benchmarks(name, methods, protocol)
     if against:
         benchmarks[0].row(against)  # raises if there is no such row
     features = FeatureTable(*digits(), name="digits") if features is None else features.labelled()
@@ -148,19 +137,13 @@ def perform(
     return outcome
 
 
-def _benchmarks(
-    name: str,
-    methods: str | Iterable[str] | None,
-    protocol: Protocol,
-    outlier_queries: int | None,
-) -> list[Benchmark]:
+def _benchmarks(name: str, methods: str | Iterable[str] | None, protocol: Protocol) -> list[Benchmark]:
     """Return the benchmarks to run, in order."""
     benchmarks = []
     for part in list(BENCHMARKS) if name == "claims" else [name]:
         make, default_methods = BENCHMARKS[part]
         chosen_methods = default_methods if methods is None or part not in ("balanced", "imbalanced", name) else methods
-        more = {} if outlier_queries is None else {"outlier_queries": outlier_queries}
-        benchmarks.append(make(protocol, parse_methods(chosen_methods) if chosen_methods else (), **more))
+        benchmarks.append(make(protocol, parse_methods(chosen_methods) if chosen_methods else ()))
     return benchmarks
 
 
