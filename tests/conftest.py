@@ -201,9 +201,9 @@ def sandbox(tmp_path_factory):
 @pytest.fixture(scope="session")
 def service():
     """`handful serve` for all tests that only ask it."""
-    from servers import Service
+    from servers import Server
 
-    started = Service()
+    started = Server(command="serve")
     yield started
     started.close()
 

@@ -1,17 +1,9 @@
 """Small projects for the tests of the workbench: digits as pictures with a table of their pixels, and a client."""
 
-import json
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
-from pathlib import Path
 
-import httpx
 import numpy as np
-from forks import Forked
 from PIL import Image
 
 TOKEN, PORT = "t" * 43, 8321
@@ -78,37 +70,3 @@ def run(client, project, **options):
     assert answer.status_code == 202, answer.text
     assert project.worker.wait(60)
     return client.get("/project").json()
-
-
-class Server:
-    """`handful workbench` in a process of its own, which can be killed."""
-
-    def __init__(self, *arguments, command="workbench", before=()):
-        own = [] if command == "serve" else ["--no-browser"]
-        line, environment = [command, *map(str, arguments), *own, "--json"], os.environ | {"OMP_NUM_THREADS": "1"}
-        if before:
-            line = [*before, sys.executable, "-m", "handful", *line]
-            self.process = subprocess.Popen(
-                line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-            )
-        else:
-            self.process = Forked(*line, env=environment)
-        first = self.process.stdout.readline()
-        assert first, self.process.stderr.read()
-        self.facts = json.loads(first)
-        headers = {"authorization": f"Bearer {self.facts['token']}"}
-        self.client = httpx.Client(base_url=f"{self.facts['address']}api/v1", headers=headers, timeout=30)
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def close(self):
-        self.client.close()
-        self.process.send_signal(signal.SIGINT)
-        said = self.process.communicate(timeout=30)[1]
-        assert "Traceback" not in said, said
-
-    @property
-    def database(self):
-        return Path(self.facts["project"]) / "project.sqlite"

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from workbenches import Server, client_of, contents, labels_in, run, show, write_digits
+from servers import Server
+from workbenches import client_of, contents, labels_in, run, show, write_digits
 
 pytest.importorskip("fastapi")
 

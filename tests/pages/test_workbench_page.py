@@ -216,7 +216,7 @@ def test_work_survives_the_process(serve, visit, pile):
     pick(page, ["0000.png", "0005.png"])
     page.keyboard.press("1")
     starred(page, "zero", 2)
-    serve.running[0][0].kill()
+    serve.running[0].kill()
     page.locator("#error:not([hidden])").wait_for()
     assert "does not answer" in page.inner_text("#error")
     page.keyboard.press("ArrowRight")
@@ -385,7 +385,7 @@ def test_the_page_says_how_many_labels_should_be_right_and_keys_in_the_check_are
     one = said["expected"][2]  # in the order of the classes
     chip(page, NAMES[2]).locator(".total").click()
     text = f", about {one['right']:.0f} of {one['labels']} labels of the last run should be right"
-    until(page, TEXT.format("expected"), text)
+    page.locator("#expected", has_text=text).wait_for()
     page.click("[data-view=unknown]")
     page.locator("#expected").wait_for(state="detached")
 

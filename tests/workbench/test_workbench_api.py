@@ -9,7 +9,8 @@ import time
 
 import numpy as np
 import pytest
-from workbenches import Server, client_of, contents, labels_in, run, show, write_digits
+from servers import Server
+from workbenches import client_of, contents, labels_in, run, show, write_digits
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
