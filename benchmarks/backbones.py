@@ -36,9 +36,17 @@ from rich.console import Console
 
 import handful
 from handful.backbones import embed_pictures, find_pictures, load_backbone, open_picture
-from handful.backbones.efficientnet import LITE0, LITE1, LITE2, NETWORKS, Network, build_graph, weights_file
+from handful.backbones.efficientnet import (
+    LITE0,
+    LITE1,
+    LITE2,
+    NETWORKS,
+    Network,
+    build_graph,
+    read_state_dict,
+    weights_file,
+)
 from handful.backbones.onnx_runtime import Session
-from handful.backbones.state_dict import read_state_dict
 from handful.core.metrics import accuracy, auroc, mean_and_half_width
 
 WAYS, SHOTS, PILE = 5, 5, 15

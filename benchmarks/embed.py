@@ -38,9 +38,9 @@ from _twin import twin
 from rich.console import Console
 
 from handful.backbones import efficientnet, embedding, load_backbone
+from handful.backbones.efficientnet import read_state_dict
 from handful.backbones.embedding import DECODE_SCALE
 from handful.backbones.pictures import decode
-from handful.backbones.state_dict import read_state_dict
 
 TORCH, OURS = "torch", "handful, ONNX Runtime"
 TARGET, TOLERANCE = 3.0, 1e-4

@@ -37,7 +37,7 @@ RIGHT = {name: label for name, label in RIGHT.items() if name not in {f"{i}.png"
 
 def labels_of(path):
     table = read_table(path)
-    return dict(zip(table["path"].to_pylist(), table["label"].to_pylist(), strict=True))
+    return dict(zip(table["path"].tolist(), table["label"].tolist(), strict=True))
 
 
 def test_a_pile_is_labelled_from_any_file_that_needs_no_pyarrow(no_pyarrow, handful, tmp_path):

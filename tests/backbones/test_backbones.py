@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from handful.backbones import efficientnet, list_backbones, load_backbone
+from handful.backbones.efficientnet import read_state_dict
 from handful.backbones.preprocessing import Preprocessing
-from handful.backbones.state_dict import read_state_dict
 from handful.utils.cache_folder import cache_folder
 
 # --- the reader of state dicts

@@ -12,9 +12,8 @@ from scipy.special import logsumexp
 
 from handful.backbones import Backbone, efficientnet, list_backbones, load_backbone
 from handful.backbones.catalogue import DEFAULT, LEVELS, concrete_name, is_built_in, kind_of_backbone
-from handful.backbones.efficientnet import LITE0, NETWORKS, Network, network_names
+from handful.backbones.efficientnet import LITE0, NETWORKS, Network, network_names, read_state_dict
 from handful.backbones.onnx_runtime import Session
-from handful.backbones.state_dict import read_state_dict
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 

@@ -56,8 +56,8 @@ def test_errors_say_what_is_wrong(tmp_path):
     for graph, beside, words in (
         ({"inputs": 2}, IMAGENET, "2 inputs"),
         ({"shape": ("n", 3, "h", "w")}, IMAGENET, "size"),
-        ({}, {}, r"give mean and std or a preset \(imagenet, clip.*model.json"),
-        ({}, {"mean": [0.5] * 3}, "give std"),
+        ({}, {}, r"the mean, std of its pictures are not known .*or a preset \(imagenet, clip.*model.json"),
+        ({}, {"mean": [0.5] * 3}, "the std of its pictures"),
         ({}, IMAGENET | {"size": 9}, "8 x 8"),
         ({}, {"mean": [123.7] * 3, "std": [58.4] * 3}, "divide mean and std by 255"),
         ({}, {"mean": [0.5] * 2, "std": [0.5] * 2}, "3 channels"),

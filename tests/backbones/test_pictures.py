@@ -25,6 +25,7 @@ from handful.backbones.pictures import (
     find_pictures,
     open_picture,
     picture_size,
+    thumbnail,
 )
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
@@ -527,3 +528,28 @@ def test_names_that_are_hard_on_programs(tmp_path):
         assert open_picture(path).size == (36, 24)
         path.write_bytes(b"")
         assert "empty" in reason_of(path)
+
+
+# ---- thumbnails
+
+
+def test_a_thumbnail_is_a_small_upright_jpeg_that_tells_nothing(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010F] = 6, "a camera"
+    Image.new("RGB", (1000, 500), (200, 30, 30)).save(tmp_path / "a.jpg", exif=exif, comment="at home")
+    data = thumbnail(tmp_path / "a.jpg", size=100)
+    assert b"camera" not in data
+    assert b"home" not in data
+    image = open_picture(data)
+    assert image.size == (50, 100)
+    assert np.abs(np.asarray(image).astype(int) - [200, 30, 30]).max() <= 4
+
+
+def test_thumbnails_of_small_thin_and_bad_pictures(tmp_path):
+    Image.new("RGB", (10, 5)).save(tmp_path / "a.png")
+    assert open_picture(thumbnail(tmp_path / "a.png")).size == (10, 5)
+    Image.new("RGB", (5000, 1)).save(tmp_path / "b.png")
+    assert open_picture(thumbnail(tmp_path / "b.png")).size == (160, 1)
+    (tmp_path / "a.jpg").write_bytes(b"text")
+    with pytest.raises(BadPicture, match="is not a JPEG"):
+        thumbnail(tmp_path / "a.jpg")

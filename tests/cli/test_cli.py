@@ -131,7 +131,7 @@ def test_version_and_help():
 
 def test_options_of_a_command_stand_under_headings():
     shown = handful("label", "--help").stdout
-    headings = ["Results", "What is called unknown", "Backbone", "Reading pictures", "Many machines"]
+    headings = ["Results", "What else you know", "How the pile is labelled", "Many machines"]
     places = [shown.index(f"─ {heading} ─") for heading in headings]
     assert places == sorted(places)
     assert shown.index("--outlier-share") > places[1]

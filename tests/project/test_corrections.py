@@ -2,21 +2,30 @@
 
 import json
 import os
+from shutil import copytree
 
 import pytest
 from piles import PIXELS, assert_refused, fill, rows_of
 
+from handful.project import Project
 from handful.project.corrections import read_corrections
 
 SHARE = ("--outlier-share", 0.33)
 
 
-@pytest.fixture
-def folder(tmp_path, handful):
+@pytest.fixture(scope="module")
+def results(own_cache, tmp_path_factory):
     """Results in out/, made from folders of pictures; `across` is a kind that no example shows."""
-    fill(tmp_path)
-    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, *SHARE)
-    assert done.returncode == 0, done.stderr
+    folder = fill(tmp_path_factory.mktemp("results"))
+    options = {"backbone": "pixels", "outlier_share": 0.33}
+    Project(folder / "out", folder / "examples", folder / "pile", **options).label()
+    return folder / "out"
+
+
+@pytest.fixture
+def folder(results, tmp_path):
+    """A folder with a copy of them in out/."""
+    copytree(results, tmp_path / "out")
     return tmp_path
 
 
@@ -50,12 +59,16 @@ def test_corrected_items_become_examples_of_old_and_new_classes_and_of_none(fold
     assert labels_of(folder / "out")["left0"] == "left"  # the earlier results stay
 
 
-def test_the_examples_and_the_pile_may_be_named_again_instead_of_the_results(folder, handful):
-    file = write_json(folder / "c.json", across0="across", across1="across")
-    done = handful("label", "examples", "pile", "-o", "second", *PIXELS, *SHARE, "--corrections", file)
+def test_the_examples_and_the_pile_may_be_named_again_instead_of_the_results(folder, results, handful):
+    first, second = write_json(folder / "c.json", across0="across"), folder / "d.csv"
+    second.write_text("path,label\nacross1.png,across\nacross0.png,across\n")
+    files = ("--corrections", first, "--corrections", second)
+    named = results.parent / "examples", results.parent / "pile"
+    done = handful("label", *named, "-o", "second", *PIXELS, *SHARE, *files)
     assert done.returncode == 0, done.stderr
-    handful("label", "out", "--corrections", file)
+    assert handful("label", "out", *files).returncode == 0
     assert labels_of(folder / "second") == labels_of(folder / "out")
+    assert promoted(folder / "out") == {"across": ["across0.png", "across1.png"]}
 
 
 def test_further_corrections_keep_the_earlier_ones_and_replace_what_they_contradict(folder, handful):
@@ -68,14 +81,9 @@ def test_further_corrections_keep_the_earlier_ones_and_replace_what_they_contrad
     assert labels_of(folder / "out")["left0"] == "left"
     assert handful("label", "out", "--undo").stdout.startswith("Taken back: 2 items labelled.")
     assert promoted(folder / "out") == {"across": ["across0.png", "across1.png"], "unknown": ["left0.png"]}
-
-
-def test_several_files_are_taken_together(folder, handful):
-    first, second = write_json(folder / "first.json", across0="across"), folder / "second.csv"
-    second.write_text("path,label\nacross1.png,across\nacross0.png,across\n")
-    done = handful("label", "out", "--corrections", first, "--corrections", second)
-    assert done.returncode == 0, done.stderr
-    assert promoted(folder / "out") == {"across": ["across0.png", "across1.png"]}
+    assert handful("label", "out", "--undo").returncode == 0
+    assert_refused(handful("label", "out", "--undo"), "nothing to take back")
+    assert_refused(handful("label", "examples", "pile", "--undo"), "--undo takes back")
 
 
 def test_corrections_on_top_of_a_promotion_and_a_promotion_on_top_of_corrections(folder, handful):
@@ -98,14 +106,11 @@ def test_corrections_on_top_of_a_promotion_and_a_promotion_on_top_of_corrections
     assert labels["across0"] == labels["across1"] == "stripes"
 
 
-def test_labels_that_are_only_called_wrong_are_left_out(tmp_path):
+def test_files_of_corrections_are_read_as_they_were_meant(tmp_path):
     path = tmp_path / "checked.json"
     path.write_text(json.dumps({"corrections": [{"item": "a", "label": None}, {"item": "b", "label": "cat"}]}))
-    assert read_corrections([path]) == {"b": "cat"}
-
-
-def test_cells_that_would_be_formulas_and_names_with_quotes_are_read_as_they_were(tmp_path):
-    path = tmp_path / "c.csv"
+    assert read_corrections([path]) == {"b": "cat"}  # a label that is only called wrong is left out
+    path = tmp_path / "c.csv"  # with cells that would be formulas, and names with quotes
     path.write_text('\ufeffpath,label,note\n\'=1+1.png,\'-cat,x\n"two\nlines, and """,  cafe\u0301 ,y\n', "utf-8")
     assert read_corrections([path]) == {"=1+1.png": "-cat", 'two\nlines, and "': "caf\u00e9"}
 
@@ -131,22 +136,15 @@ def test_items_of_a_table_are_corrected_by_their_names(tmp_path, handful):
     assert labels_of(tmp_path / "out")["p0"] == "b"
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("--corrections", "c.json", "--method", "eol"), "--method: the pile of 'out' is labelled again"),
-        (("--corrections", "c.json", "--outlier-share", 0.5), "--outlier-share: the pile of 'out'"),
-        (("--corrections", "c.json", "--base", "x"), "--base: the pile of 'out'"),
-        (("--corrections", "gone.json"), "there is no file 'gone.json'"),
-        (("--corrections", "c.json", "-o", "examples/out"), "is in the folder of examples"),
-    ],
-)
-def test_results_are_labelled_again_with_their_own_options(folder, handful, options, sentence):
+def test_corrections_that_cannot_be_used_are_refused_and_nothing_is_said(folder, handful):
     write_json(folder / "c.json", left0="right")
-    assert_refused(handful("label", "out", *options), sentence)
-
-
-def test_a_pile_of_which_all_is_corrected_leaves_nothing_to_label(folder, handful):
-    file = write_json(folder / "c.json", **dict.fromkeys(labels_of(folder / "out"), "left"))
-    assert_refused(handful("label", "out", "--corrections", file), "nothing is left to label")
-    assert promoted(folder / "out") == {}  # nothing was said
+    write_json(folder / "all.json", **dict.fromkeys(labels_of(folder / "out"), "left"))
+    for options, sentence in [
+        (("c.json", "--method", "eol"), "--method: the pile of 'out' is labelled again"),
+        (("c.json", "--outlier-share", 0.5), "--outlier-share: the pile of 'out'"),
+        (("c.json", "--base", "x"), "--base: the pile of 'out'"),
+        (("gone.json",), "there is no file 'gone.json'"),
+        (("all.json",), "nothing is left to label"),
+    ]:
+        assert_refused(handful("label", "out", "--corrections", *options), sentence)
+    assert promoted(folder / "out") == {}

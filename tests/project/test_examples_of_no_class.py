@@ -30,58 +30,38 @@ def words(text):
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("name", ["unknown", "Unknown", "UNKNOWN"])
-def test_a_folder_called_unknown_holds_examples_of_no_class(folder, handful, name):
-    (folder / "others").rename(folder / "examples" / name)
+def test_a_folder_called_unknown_anywhere_holds_examples_of_no_class(folder, handful):
+    for number, (place, options) in enumerate(
+        [("others", ("--unknown", "others")), ("pile/others", ("--unknown", "pile/others")),
+         ("examples/unknown", ()), ("examples/UNKNOWN", ())]
+    ):  # fmt: skip
+        next(path for path in folder.rglob("*") if path.name.casefold() in ("others", "unknown")).rename(folder / place)
+        done = handful("label", "examples", "pile", "-o", f"out{number}", *PIXELS, *options)
+        assert done.returncode == 0, done.stderr
+        assert SENTENCE in words(done.stdout)
+        rows = rows_of(folder / f"out{number}" / "labels.csv")
+        assert {row["closest"] for row in rows} == {"left", "right"}
+        assert [row["label"] for row in rows if row["path"].startswith("across")] == ["unknown"] * 5
+        first = rows_of(folder / "out0" / "labels.csv")
+        assert [row["outlier_score"] for row in rows] == [row["outlier_score"] for row in first]
+        for results in folder.glob(f"out{number}/*"):  # of the next runs these are no examples
+            if results.name != "labels.csv":
+                results.unlink()
+    (folder / "examples" / "UNKNOWN").rename(folder / "examples" / "nan")
     done = handful("label", "examples", "pile", "-o", "out", *PIXELS)
-    assert done.returncode == 0, done.stderr
-    assert SENTENCE in words(done.stdout)
-    assert {row["closest"] for row in rows_of(folder / "out" / "labels.csv")} == {"left", "right"}
-    across = [row["label"] for row in rows_of(folder / "out" / "labels.csv") if row["path"].startswith("across")]
-    assert across == ["unknown"] * 5
-
-
-@pytest.mark.parametrize("name", ["-1", "nan"])
-def test_no_folder_of_a_class_has_a_name_that_means_no_label(folder, handful, name):
-    (folder / "others").rename(folder / "examples" / name)
-    done = handful("label", "examples", "pile", "-o", "out", *PIXELS)
-    assert done.returncode == 1
-    assert f"no class can be called '{name}', which means that an item has no label" in words(done.stderr)
-
-
-def test_a_folder_anywhere_does_the_same_and_is_kept_in_the_record(folder, handful):
-    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--unknown", "others")
-    assert done.returncode == 0, done.stderr
-    assert SENTENCE in words(done.stdout)
-    assert job(folder / "out")["unknown"] == str(folder / "others")
-    (folder / "others").rename(folder / "examples" / "unknown")
-    assert handful("label", "examples", "pile", "-o", "second", *PIXELS).returncode == 0
-    first, second = (rows_of(folder / name / "labels.csv") for name in ("out", "second"))
-    assert [row["outlier_score"] for row in first] == [row["outlier_score"] for row in second]
-
-
-def test_pictures_of_the_pile_that_are_given_as_of_no_class_are_not_labelled(folder, handful):
-    (folder / "others").rename(folder / "pile" / "others")
-    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--unknown", "pile/others")
-    assert done.returncode == 0, done.stderr
-    assert SENTENCE in words(done.stdout)
+    assert_refused(done, "no class can be called 'nan', which means that an item has no label")
 
 
 def test_results_are_labelled_again_and_promoted_with_their_examples_of_no_class(folder, handful):
     assert handful("label", "examples", "pile", "-o", "out", *PIXELS).returncode == 0
-    done = handful("label", "out", "--unknown", "others", "--json")
-    assert done.returncode == 0, done.stderr
+    assert handful("label", "out", "--unknown", "others", "--json").returncode == 0
     assert job(folder / "out")["unknown"] == str(folder / "others")
-    done = handful("promote", "out", "1=across")
-    assert done.returncode == 0, done.stderr
-    assert job(folder / "out")["unknown"] == str(folder / "others")
-
-
-def test_the_report_shows_examples_of_no_class_among_the_unknowns(folder, handful):
-    assert handful("label", "examples", "pile", "-o", "out", *PIXELS, "--unknown", "others").returncode == 0
     page = (folder / "out" / "report.html").read_text("utf-8")
     data = page.split('id="data">')[1].split("</script>")[0]
     assert ["others/a0.png", 2, 2] in [row[:3] for row in json.loads(data)["items"]]  # an example of no class
+    done = handful("promote", "out", "1=across")
+    assert done.returncode == 0, done.stderr
+    assert job(folder / "out")["unknown"] == str(folder / "others")
 
 
 def table(path, examples, pile=()):
@@ -111,42 +91,21 @@ def test_a_second_table_gives_examples_of_no_class(tmp_path, handful):
     assert handful("label", "one.csv", "-o", "second").returncode == 0
     first, second = (rows_of(tmp_path / name / "labels.csv") for name in ("out", "second"))
     assert [row["outlier_score"] for row in first] == [row["outlier_score"] for row in second]
-
-
-def test_a_table_of_another_width_is_refused(tmp_path, handful):
-    table(tmp_path / "t.csv", SHOWN, PILE)
     np.save(tmp_path / "u.npy", np.ones((3, 5), np.float32))
-    assert_refused(handful("label", "t.csv", "-o", "out", "--unknown", "u.npy"), "'u.npy'")
+    assert_refused(handful("label", "t.csv", "-o", "out2", "--unknown", "u.npy"), "'u.npy'")
 
 
-def test_examples_of_no_class_alone_are_too_little(folder, handful):
-    for kind in ("left", "right"):
-        for file in (folder / "examples" / kind).iterdir():
-            file.unlink()
-        (folder / "examples" / kind).rmdir()
-    (folder / "others").rename(folder / "examples" / "unknown")
-    done = handful("label", "examples", "pile", "-o", "out", *PIXELS)
-    assert_refused(done, "only examples of no class: give a few examples of at least one class too")
-
-
-@pytest.mark.parametrize(
-    ("unknown", "sentence"),
-    [
+def test_a_wrong_place_is_told(folder, handful):
+    table(folder / "t.csv", SHOWN, PILE)
+    (folder / "empty").mkdir()
+    (folder / "others" / "left0.png").write_bytes((folder / "examples" / "left" / "left0.png").read_bytes())
+    for unknown, sentence in [
         ("gone", "there is no file or folder 'gone'"),
         ("t.csv", "--unknown 't.csv': give a folder of pictures, as the examples are"),
         ("empty", "'empty' holds no pictures"),
-    ],
-)
-def test_a_wrong_place_is_told_before_the_work_or_when_it_is_read(folder, handful, unknown, sentence):
-    table(folder / "t.csv", SHOWN, PILE)
-    (folder / "empty").mkdir()
-    assert_refused(handful("label", "examples", "pile", "-o", "out", *PIXELS, "--unknown", unknown), sentence)
-
-
-def test_a_picture_that_is_of_a_class_and_of_none_is_refused(folder, handful):
-    (folder / "others" / "left0.png").write_bytes((folder / "examples" / "left" / "left0.png").read_bytes())
-    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--unknown", "others")
-    assert_refused(done, "are the same picture under two classes")
+        ("others", "are the same picture under two classes"),
+    ]:
+        assert_refused(handful("label", "examples", "pile", "-o", "out", *PIXELS, "--unknown", unknown), sentence)
 
 
 def test_one_class_and_examples_of_no_class_are_said_in_words():

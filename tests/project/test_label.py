@@ -3,7 +3,6 @@
 import json
 import unicodedata
 from pathlib import Path
-from shutil import copy
 from urllib.parse import unquote
 
 import numpy as np
@@ -12,10 +11,9 @@ from PIL import Image
 from piles import PIXELS, assert_refused, contents, fill, picture, rows_of
 from pyarrow import csv, parquet
 
-from handful import load
 from handful.backbones import load_backbone
-from handful.features import FeatureTable, practice
-from handful.project import label_items, predict_items, read_examples, read_pile, read_table
+from handful.features import FeatureTable
+from handful.project import label_items, read_examples, read_pile, read_table
 from handful.project.pile_report import write_report
 from handful.project.sorting import folder_names, plan_places
 
@@ -55,17 +53,10 @@ def out(labelled, handful):
     folder = labelled[0]
     if not (folder / "out").exists():
         done = handful(
-            "label",
-            folder / "examples",
-            folder / "pile",
-            "-o",
-            folder / "out",
-            "--outlier-share",
-            0.33,
-            *PIXELS,
-            *EXPORTS,
-        )
+            "label", folder / "examples", folder / "pile", "-o", folder / "out", *SHARE, *PIXELS, *EXPORTS
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr
+        (folder / "said.txt").write_text(done.stdout)
     return folder / "out"
 
 
@@ -76,13 +67,9 @@ def test_each_picture_gets_its_class_and_strangers_are_set_aside(out):
     for row in rows_of(out / "labels.csv"):
         kind = "left" if "odd" in row["path"] else Path(row["path"]).stem.rstrip("0123456789")
         assert row["label"] == ("unknown" if kind == "across" else kind), row
-
-
-def test_all_results_are_there_and_nothing_else(out):
-    names = ["coco.json", "fiftyone.json", "label-studio.json"]
-    names += ["labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"]
-    names += [".lock.sqlite", "project.sqlite"]
-    assert {path.name for path in out.iterdir()} == set(names)
+    names = {"coco.json", "fiftyone.json", "label-studio.json", ".lock.sqlite", "project.sqlite"}
+    names |= {"labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"}
+    assert {path.name for path in out.iterdir()} == names
 
 
 def test_both_tables_say_the_same(out):
@@ -99,13 +86,6 @@ def test_probabilities_sum_to_one_and_the_closest_class_has_the_highest(out):
         assert sum(p.values()) == pytest.approx(1, abs=1e-12)
         assert row["closest"] == max(p, key=p.get)
         assert row["label"] == ("unknown" if row["outlier_score"] > 0.5 else row["closest"])
-
-
-def test_confidence_is_that_of_the_answer(out):
-    for row in parquet.read_table(out / "labels.parquet").to_pylist():
-        p, best = row["p_unknown"], max(row["p_left"], row["p_right"])
-        expected = p if row["label"] == "unknown" else best * (1 - p)
-        assert row["confidence"] == pytest.approx(expected, abs=1e-12)
 
 
 def test_p_unknown_is_the_score_calibrated_to_the_share_and_the_shots(blobs):
@@ -146,18 +126,20 @@ def test_the_nearest_examples_are_those_of_the_highest_cosine_about_the_mean(out
         assert [row[f"nearest_{k}"] for k in (1, 2, 3)] == by_hand
 
 
-def test_with_fewer_than_three_examples_there_are_fewer_nearest(blobs):
+def test_one_class_and_one_or_two_examples_are_enough(blobs):
     shown, pile = blobs
     two = FeatureTable(shown.features[2:4], ["a", "b"], shown.names[2:4])
     assert label_items(two, pile).nearest.shape == (60, 2)
-
-
-def test_one_class_is_enough(blobs):
-    shown, pile = blobs
-    found = label_items(FeatureTable(shown.features[:3], ["a"] * 3, shown.names[:3]), pile)
+    found = label_items(shown.take(range(3)), pile)
     assert set(found.labels) == {"a", "unknown"}
     assert found.sentences[0] == "1 class was shown by 3 examples; the pile holds 60 items."
     assert found.sentences[3].startswith(f"About {100 * found.share['outlier_share']:.0f} % of the pile look unknown (")
+    found = label_items(shown.take(range(3)), pile.take([0]))
+    assert found.sentences[0] == "1 class was shown by 3 examples; the pile holds 1 item."
+    assert found.sentences[1] in (
+        "1 was labelled (1 a) and 0 set aside as unknown (0 %).",
+        "0 were labelled (0 a) and 1 set aside as unknown (100 %).",
+    )
 
 
 # The share of unknowns
@@ -208,59 +190,41 @@ def test_a_share_that_was_told_is_said_to_be_told(blobs):
         assert found.share == {"outlier_share": 0.3, "outlier_share_interval": None, "outlier_share_told": True}
         assert "About 30 % of the pile are unknown, as --outlier-share says." in found.sentences
         assert "estimated" not in " ".join(found.sentences)
-
-
-A_TINY_PILE_IS_CASES = [(1, "1 item is too few"), (2, "2 items are too few"), (19, "19 items are too")]
+    found = label_items(*blobs, method="knn", threshold=0.5)  # a method that has no share
+    assert found.share["outlier_share_interval"] is None
+    assert not [line for line in found.sentences if "look unknown" in line or "said to be" in line]
 
 
 def test_a_tiny_pile_is_labelled_and_its_share_is_not_called_an_estimate(blobs):
-    for n, said in A_TINY_PILE_IS_CASES:
-        shown, pile = blobs
+    shown, pile = blobs
+    for n, said in [(1, "1 item is too few"), (2, "2 items are too few"), (19, "19 items are too")]:
         found = label_items(shown, pile.take(range(n)))
         assert len(found.labels) == n
         assert 0 <= found.p_unknown.min() <= found.p_unknown.max() <= 1
         (line,) = [line for line in found.sentences if line.startswith(said)]
         assert line.endswith("was taken; --outlier-share sets it by hand.")
         assert "look unknown" not in " ".join(found.sentences)
-        told = label_items(shown, pile.take(range(n)), outlier_share=0.25)
-        assert "About 25 % of the pile are unknown, as --outlier-share says." in told.sentences
 
 
-def test_of_a_method_that_has_no_share_nothing_is_said(blobs):
-    found = label_items(*blobs, method="knn", threshold=0.5)
-    assert found.share["outlier_share_interval"] is None
-    assert not [line for line in found.sentences if "look unknown" in line or "said to be" in line]
-
-
-def test_one_class_and_one_item(blobs):
-    shown, pile = blobs
-    found = label_items(shown.take(range(3)), pile.take([0]))
-    assert found.sentences[0] == "1 class was shown by 3 examples; the pile holds 1 item."
-    assert found.sentences[1] in (
-        "1 was labelled (1 a) and 0 set aside as unknown (0 %).",
-        "0 were labelled (0 a) and 1 set aside as unknown (100 %).",
-    )
-
-
-@pytest.mark.parametrize("told", [True, False])
-def test_json_record_and_report_tell_the_share(told, tmp_path, handful):
+def test_json_record_and_report_tell_the_share(tmp_path, handful):
     table(tmp_path / "t.csv")
-    options = ("--outlier-share", 0.3) if told else ()
-    said = json.loads(handful("label", "t.csv", "-o", "out", "--json", *options).stdout)
-    record = json.loads(Path("out/results.json").read_text())
-    names = ("outlier_share", "outlier_share_interval", "outlier_share_told")
-    assert [said[name] for name in names] == [record[name] for name in names]
-    assert said["outlier_share_told"] is told
-    assert record["job"]["decision"]["outlier_share"] == (0.3 if told else "auto")
-    page = Path("out/report.html").read_text()
-    if told:
-        assert (said["outlier_share"], said["outlier_share_interval"]) == (0.3, None)
-        assert "About 30 % of the pile are unknown, as --outlier-share says" in page
-    else:
-        assert len(said["outlier_share_interval"]) == 2
-        assert 0 < said["outlier_share"] < 1
-        assert "of the pile look unknown" in page
-    assert "<dt>outlier_share_told</dt>" in page
+    for share, line in [
+        ("0.3", "About 30 % of the pile are unknown, as --outlier-share says"),
+        ("auto", "look unknown"),
+    ]:
+        said = json.loads(
+            handful("label", "t.csv", "-o", "out", "--json", "--overwrite", "--outlier-share", share).stdout
+        )
+        record = json.loads(Path("out/results.json").read_text())
+        names = ("outlier_share", "outlier_share_interval", "outlier_share_told")
+        assert [said[name] for name in names] == [record[name] for name in names]
+        assert said["outlier_share_told"] is (said["outlier_share_interval"] is None) is (share == "0.3")
+        assert record["job"]["decision"]["outlier_share"] == (0.3 if share == "0.3" else "auto")
+        page = Path("out/report.html").read_text()
+        assert line in page
+        assert "<dt>outlier_share_told</dt>" in page
+    plain = json.loads(handful("label", "t.csv", "-o", "plain", "--json").stdout)
+    assert said | {"files": 0} == plain | {"files": 0}  # auto is the default
 
 
 def test_a_share_that_is_no_number_is_refused_in_a_sentence(tmp_path, handful):
@@ -271,81 +235,40 @@ def test_a_share_that_is_no_number_is_refused_in_a_sentence(tmp_path, handful):
         assert not (tmp_path / "out").exists()
 
 
-def test_auto_can_be_said_on_the_command_line(tmp_path, handful):
-    table(tmp_path / "t.csv")
-    words = ("--method", "auto", "--outlier-share", "auto", "--json")
-    named = json.loads(handful("label", "t.csv", "-o", "named", *words).stdout)
-    plain = json.loads(handful("label", "t.csv", "-o", "plain", "--json").stdout)
-    assert named | {"files": 0} == plain | {"files": 0}
-
-
-def test_words_say_what_the_tables_say(out, labelled, handful):
-    folder = labelled[0]
-    done = handful(
-        "label", folder / "examples", folder / "pile", "-o", out, "--overwrite", *PIXELS, "--outlier-share", 0.33
-    )
-    rows = rows_of(out / "labels.csv")
+def test_words_say_what_the_tables_say(out, labelled):
+    rows, text = rows_of(out / "labels.csv"), (labelled[0] / "said.txt").read_text()
     counts = {name: sum(row["label"] == name for row in rows) for name in ("left", "right", "unknown")}
-    said = " ".join(done.stdout.split())
+    said = " ".join(text.split())
     assert "2 classes were shown by 3 examples each; the pile holds 16 items." in said
     share = f"{100 * counts['unknown'] / 16:.0f} %"
     known = f"{16 - counts['unknown']} were labelled ({counts['left']} left, {counts['right']} right)"
     assert f"{known} and {counts['unknown']} set aside as unknown ({share})." in said
-    assert f"The report, to look at: {out / 'report.html'}\n" in done.stdout  # on one line, however long
+    assert f"The report, to look at: {out / 'report.html'}\n" in text  # on one line, however long
 
 
-def test_pictures_that_are_examples_and_in_the_pile_are_noticed(tmp_path, own_cache):
-    practice("pictures", tmp_path)
-    backbone = load_backbone("pixels")
-    alone = label_items(read_examples(tmp_path / "examples", backbone), read_pile(tmp_path / "pile", backbone))
-    assert not any("examples too" in sentence for sentence in alone.sentences)
-    for number in range(3):
-        copy(tmp_path / "examples" / "box" / f"box{number}.png", tmp_path / "pile" / f"again{number}.png")
-    both = label_items(read_examples(tmp_path / "examples", backbone), read_pile(tmp_path / "pile", backbone))
-    assert any("3 items of the pile are examples too" in sentence for sentence in both.sentences)
-
-
-def test_pictures_of_a_folder_of_results_in_the_pile_are_no_pile(tmp_path, handful):
+def test_results_and_examples_within_the_pile_are_no_pile(tmp_path, handful):
     fill(tmp_path, count=2)
     command = ("label", "examples", ".", "-o", "out", *PIXELS, "--json")
     assert json.loads(handful(*command, "--sort", "copy").stdout)["items"] == 6
-    again = json.loads(handful(*command, "--overwrite").stdout)
-    assert again["items"] == 6
+    (tmp_path / "pile" / "again.png").symlink_to(tmp_path / "examples" / "left" / "left0.png")
+    assert json.loads(handful(*command, "--overwrite").stdout)["items"] == 6
     assert len(list(tmp_path.glob("out/sorted/*/*.png"))) == 6
-
-
-def test_examples_within_the_pile_are_no_pile(tmp_path, handful):
-    fill(tmp_path)
-    (tmp_path / "examples").rename(tmp_path / "pile" / "examples")
-    (tmp_path / "pile" / "again.png").symlink_to(tmp_path / "pile" / "examples" / "left" / "left0.png")
-    done = handful("label", "pile/examples", "pile", "-o", "out", *PIXELS, "--json")
-    assert json.loads(done.stdout)["items"] == 15
-    assert not [row for row in rows_of("out/labels.csv") if "examples" in row["path"] or "again" in row["path"]]
-
-
-def test_the_same_pictures_again_are_not_embedded_again(tmp_path, own_cache):
-    from handful.backbones import FeatureCache, embed_pictures
-
-    fill(tmp_path)
-    cache = FeatureCache(tmp_path / "own.sqlite")
-    net, quiet = load_backbone("pixels"), lambda *_: None
-    first = read_pile(tmp_path / "pile", net, progress=quiet, cache=cache)
-    (tmp_path / "pile").rename(tmp_path / "moved")
-    found = sorted((tmp_path / "moved").iterdir())
-    assert embed_pictures(found, net, cache=cache).source["cached"] == len(first) == 15
+    (tmp_path / "pile" / "again.png").unlink()
+    practised = tmp_path / "pile" / "copy.png"
+    practised.write_bytes((tmp_path / "examples" / "left" / "left0.png").read_bytes())
+    assert "1 item of the pile is an example too" in handful(*command[:-1], "--overwrite").stdout
 
 
 # Decisions
 
 
-@pytest.mark.parametrize("method", ["eol", "knn", "simpleshot"])
-@pytest.mark.parametrize("rate", [0, 0.2, 1 / 3, 0.5, 1])
-def test_unknown_rate_is_the_share_that_is_called_unknown(blobs, method, rate):
-    found = label_items(*blobs, method=method, unknown_rate=rate)
-    assert found.unknown.sum() == round(60 * rate)
-    assert found.doubts[found.unknown].min(initial=np.inf) > found.doubts[~found.unknown].max(initial=-np.inf)
-    assert found.model.unknown_[-60:].tolist() == found.unknown.tolist()
-    assert found.model.transduction_[-60:].tolist() == found.labels.tolist()
+def test_unknown_rate_is_the_share_that_is_called_unknown(blobs):
+    for method, rate in [("eol", 0), ("eol", 1 / 3), ("knn", 0.2), ("simpleshot", 0.5), ("knn", 1)]:
+        found = label_items(*blobs, method=method, unknown_rate=rate)
+        assert found.unknown.sum() == round(60 * rate)
+        assert found.doubts[found.unknown].min(initial=np.inf) > found.doubts[~found.unknown].max(initial=-np.inf)
+        assert found.model.unknown_[-60:].tolist() == found.unknown.tolist()
+        assert found.model.transduction_[-60:].tolist() == found.labels.tolist()
 
 
 def test_equal_items_stay_together_and_the_words_say_so(blobs):
@@ -357,22 +280,17 @@ def test_equal_items_stay_together_and_the_words_say_so(blobs):
 
 
 def test_max_false_unknown_is_the_most_that_keeps_the_expected_share(blobs):
+    shown, pile = blobs
+    twins = FeatureTable(np.repeat(pile.features[[0, 50, 27]], 10, axis=0), paths=[*map(str, range(30))])
     for rate in [0.02, 0.1, 0.4]:
         found = label_items(*blobs, max_false_unknown=rate)
         known = (1 - found.p_unknown)[np.argsort(-found.doubts)]  # of each item, P(known); the first go first
         bearable = [n for n in range(61) if known[:n].sum() <= rate * known.sum() + 1e-9]
         assert found.unknown.sum() == max(bearable)
         assert found.doubts[found.unknown].min() > found.doubts[~found.unknown].max(initial=-1)
-
-
-def test_max_false_unknown_holds_for_items_of_one_score(blobs):
-    for method in ["auto", "eol"]:
-        shown, pile = blobs
-        twins = FeatureTable(np.repeat(pile.features[[0, 50, 27]], 10, axis=0), paths=[*map(str, range(30))])
-        for rate in (0, 0.1, 0.5, 1):
-            found = label_items(shown, twins, method=method, max_false_unknown=rate, outlier_share=0.3)
-            known = 1 - found.p_unknown
-            assert known[found.unknown].sum() <= rate * known.sum() + 1e-9
+        same = label_items(shown, twins, method="eol", max_false_unknown=rate, outlier_share=0.3)  # of one score
+        known = 1 - same.p_unknown
+        assert known[same.unknown].sum() <= rate * known.sum() + 1e-9
 
 
 def test_threshold_is_taken_as_it_is(blobs):
@@ -396,15 +314,13 @@ OPTIONS_THAT_MAKE_NO_CASES = [
 
 
 def test_options_that_make_no_sense_are_refused_before_any_work(blobs, tmp_path, handful):
+    fill(tmp_path)
+    (tmp_path / "pile" / "broken.png").touch()  # told of instead, if the pile were read first
     for options, sentence in OPTIONS_THAT_MAKE_NO_CASES:
         with pytest.raises(ValueError, match=sentence):
             label_items(*blobs, **options)
-        fill(tmp_path)
-        (tmp_path / "pile" / "broken.png").touch()
         words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-        done = handful(
-            "label", "examples", "pile", "-o", "out", "--strict", *PIXELS, *words
-        )  # else told of the empty file
+        done = handful("label", "examples", "pile", "-o", "out", "--set", "strict=true", *PIXELS, *words)
         assert_refused(done, sentence.split(":")[0])
         assert not (tmp_path / "out").exists()
 
@@ -414,69 +330,37 @@ def test_methods_that_only_rank_call_the_outlier_share_unknown(blobs):
         found = label_items(*blobs, method=method, outlier_share=0.3)
         assert not found.is_probability
         assert found.unknown.sum() == 18
-        best, rank = (
-            found.probabilities.max(axis=1),
-            (found.outlier_scores[:, None] >= found.outlier_scores).mean(axis=1),
-        )
-        np.testing.assert_allclose(found.confidence, np.where(found.unknown, rank, best))
         assert found.decision == "The 30 % of the pile with the highest outlier scores are called unknown."
 
 
 # Exports
 
 
-def test_label_studio_gets_tasks_with_predictions(out, labelled):
-    rows = rows_of(out / "labels.csv")
+def test_exports_name_the_files_and_fit_the_schemas_of_their_tools(out, labelled):
+    """Labels and confidence in them are compared with the other outputs in test_one_answer.py."""
+    files = [str((labelled[0] / "pile" / row["path"]).resolve()) for row in rows_of(out / "labels.csv")]
     tasks = json.loads((out / "label-studio.json").read_text())
-    assert len(tasks) == len(rows)
-    for task, row in zip(tasks, rows, strict=True):
-        served = task["data"]["image"]
-        assert served.startswith("/data/local-files/?d=")
-        assert Path("/", unquote(served.partition("=")[2])) == (labelled[0] / "pile" / row["path"]).resolve()
+    assert [str(Path("/", unquote(task["data"]["image"].partition("?d=")[2]))) for task in tasks] == files
+    for task in tasks:
+        assert task["data"]["image"].startswith("/data/local-files/?d=")
         (prediction,) = task["predictions"]
-        assert prediction["score"] == pytest.approx(float(row["confidence"]))
         assert prediction["model_version"].endswith(", eol_kdo")
         (result,) = prediction["result"]
-        assert result["value"] == {"choices": [row["label"]]}
         assert (result["from_name"], result["to_name"], result["type"]) == ("label", "image", "choices")
     assert len({task["predictions"][0]["result"][0]["id"] for task in tasks}) == len(tasks)
 
+    assert [*json.loads((out / "fiftyone.json").read_text())["labels"]] == files
 
-def test_fiftyone_gets_a_label_for_each_file(out, labelled):
-    labels = json.loads((out / "fiftyone.json").read_text())["labels"]
-    for row in rows_of(out / "labels.csv"):
-        told = labels.pop(str((labelled[0] / "pile" / row["path"]).resolve()))
-        assert told["label"] == row["label"]
-        assert told["confidence"] == pytest.approx(float(row["confidence"]))
-        assert told["attributes"]["outlier_score"] == pytest.approx(float(row["outlier_score"]))
-        assert told["attributes"]["p_unknown"] == pytest.approx(float(row["p_unknown"]))
-    assert not labels
-
-
-def test_coco_ids_and_sizes_fit_together(out, labelled):
     content = json.loads((out / "coco.json").read_text())
-    categories = {category["id"]: category["name"] for category in content["categories"]}
-    images = {image["id"]: image for image in content["images"]}
-    assert sorted(categories.values()) == ["left", "right", "unknown"]
-    rows = rows_of(out / "labels.csv")
-    assert len(images) == len(content["images"]) == len(content["annotations"]) == len(rows)
-    assert len({annotation["id"] for annotation in content["annotations"]}) == len(rows)
-    for annotation, row in zip(content["annotations"], rows, strict=True):
-        image = images[annotation["image_id"]]
-        file = (labelled[0] / "pile" / row["path"]).resolve()
-        assert image["file_name"] == str(file)
-        assert (image["width"], image["height"]) == Image.open(file).size
+    images, annotations = content["images"], content["annotations"]
+    assert sorted(category["name"] for category in content["categories"]) == ["left", "right", "unknown"]
+    assert [image["file_name"] for image in images] == files
+    assert [annotation["image_id"] for annotation in annotations] == [image["id"] for image in images]
+    assert len({annotation["id"] for annotation in annotations}) == len(files)
+    for image, annotation in zip(images, annotations, strict=True):
+        assert (image["width"], image["height"]) == Image.open(image["file_name"]).size
         assert annotation["bbox"] == [0, 0, image["width"], image["height"]]
         assert annotation["area"] == image["width"] * image["height"]
-        assert categories[annotation["category_id"]] == row["label"]
-        assert annotation["score"] == pytest.approx(float(row["confidence"]))
-
-
-def test_exports_of_a_table_name_its_rows(tmp_path, handful):
-    table(tmp_path / "t.csv")
-    assert handful("label", "t.csv", "-o", "out", *EXPORTS).returncode == 0
-    content = json.loads(Path("out/coco.json").read_text())
-    assert content["images"][0] == {"id": 1, "file_name": "row 6", "width": 0, "height": 0}
 
 
 # Sorting
@@ -535,22 +419,15 @@ def test_folder_names_are_good_everywhere_and_no_two_alike():
 # Later: predict
 
 
-def test_a_saved_model_gives_the_pile_its_labels_again(blobs, tmp_path):
-    """Equal are labels; scores and probabilities but for single precision. LaplacianShot's alone depend on the pile."""
-    for method in ["eol", "knn", "pt_map"]:
-        found = label_items(*blobs, method=method, unknown_rate=0.25)
-        again = predict_items(load(found.model.save(tmp_path / "model.safetensors")), blobs[1])
-        assert again.labels.tolist() == found.labels.tolist()
-        np.testing.assert_allclose(again.outlier_scores, found.outlier_scores, atol=1e-6)
-        np.testing.assert_allclose(again.probabilities, found.probabilities, atol=1e-6)
-        alone = predict_items(found.model, FeatureTable(blobs[1].features[7:8], paths=["one"]))
-        np.testing.assert_allclose(alone.outlier_scores[0], found.outlier_scores[7], atol=1e-6)
+def printed(done):
+    assert done.returncode == 0, done.stderr
+    return {path: label for label, _, path in (line.split("\t") for line in done.stdout.splitlines())}
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_predict_writes_the_pile_as_label_did(suffix, out, labelled, handful, tmp_path):
-    name = f"deep/new{suffix}"
-    done = handful("predict", out / "model.safetensors", labelled[0] / "pile", "-o", name)
+def test_predict_writes_the_pile_as_label_did(suffix, out, labelled, handful):
+    name, model, pile = f"deep/new{suffix}", out / "model.safetensors", labelled[0] / "pile"
+    done = handful("predict", model, pile, "-o", name)
     assert done.returncode == 0, done.stderr
     assert "is more probable than its closest class, as the model was saved." in " ".join(done.stdout.split())
     read = csv.read_csv if suffix == ".csv" else parquet.read_table
@@ -558,52 +435,57 @@ def test_predict_writes_the_pile_as_label_did(suffix, out, labelled, handful, tm
     assert list(new) == [column for column in old if not column.startswith(("nearest", "group"))]
     for column in ("path", "label", "closest"):
         assert new[column] == old[column]
-    assert new["outlier_score"] == pytest.approx(old["outlier_score"], abs=0.02)  # KDO counts an item's own density
-    for column in ("p_unknown", "confidence"):
-        assert new[column] == pytest.approx(old[column], abs=0.03)
-    for p, confidence, label in zip(new["p_unknown"], new["confidence"], new["label"], strict=True):
-        assert label != "unknown" or p == confidence
+    for column, tolerance in (("outlier_score", 0.02), ("p_unknown", 0.03), ("confidence", 0.03)):
+        assert new[column] == pytest.approx(old[column], abs=tolerance)  # KDO counts an item's own density
     before = Path(name).read_bytes()
-    again = ("predict", out / "model.safetensors", labelled[0] / "pile" / "more", "-o", name)
-    assert_refused(handful(*again), "exists already")
+    assert_refused(handful("predict", model, pile / "more", "-o", name), "exists already")
     assert Path(name).read_bytes() == before
-    assert handful(*again, "--overwrite").returncode == 0
+    assert handful("predict", model, pile / "more", "-o", name, "--overwrite").returncode == 0
     assert Path(name).read_bytes() != before
 
 
-def test_predict_prints_a_line_a_picture_and_nothing_else(out, labelled, handful):
-    done = handful("predict", out / "model.safetensors", labelled[0] / "pile")
-    rows = rows_of(out / "labels.csv")
-    printed = [line.split("\t") for line in done.stdout.splitlines()]
-    assert [(label, path) for label, _, path in printed] == [(row["label"], row["path"]) for row in rows]
-
-
-def test_predict_for_machines(out, labelled, handful):
-    done = handful("predict", out / "model.safetensors", labelled[0] / "pile", "--json")
-    said = json.loads(done.stdout)
-    assert [item["label"] for item in said["items"]] == [row["label"] for row in rows_of(out / "labels.csv")]
+def test_predict_takes_pictures_and_folders_in_any_order(out, labelled, handful, tmp_path):
+    model, pile = out / "model.safetensors", labelled[0] / "pile"
+    for kind in ("left", "right", "across"):
+        picture(kind, 77).save(tmp_path / f"{kind}.png")
+    of_pile = {row["path"]: row["label"] for row in rows_of(out / "labels.csv")}
+    assert printed(handful("predict", model, pile)) == of_pile
+    labels = printed(handful("predict", model, "left.png", pile, "right.png", "across.png"))
+    alone = {"left.png": "left", "right.png": "right", "across.png": "unknown"}
+    assert labels == alone | {f"{pile}/{name}": label for name, label in of_pile.items()}
+    said = json.loads(handful("predict", model, "left.png", "--json").stdout)
+    among = json.loads(handful("predict", model, "left.png", pile, "--json").stdout)
+    assert said["items"][0]["confidence"] == pytest.approx(among["items"][0]["confidence"], abs=1e-6)
     assert said["skipped"] == []
+    (tmp_path / "bad.png").write_bytes((tmp_path / "left.png").read_bytes()[:200])
+    document = json.loads(handful("predict", model, "bad.png", "left.png", "--json").stdout)
+    assert [row["path"] for row in document["items"]] == ["left.png"]
+    assert [row["path"] for row in document["skipped"]] == ["bad.png"]
+    for options, message in [
+        (("bad.png",), "handful: there is no picture that could be read: 'bad.png' is cut short"),
+        (("bad.png", "left.png", "--set", "strict=true"), "handful: bad.png is cut short"),
+    ]:
+        done = handful("predict", model, *options)
+        assert done.returncode == 1
+        assert done.stderr.splitlines()[-1].startswith(message)  # after the bar of progress
 
 
 def test_predict_refuses_items_of_another_kind(out, labelled, handful, tmp_path):
     table(tmp_path / "t.csv")
+    picture("left", 77).save(tmp_path / "left.png")
+    (tmp_path / "notes.txt").write_text("not a picture")
     model = out / "model.safetensors"
-    assert_refused(handful("predict", model, "t.csv"), "the model knows items of 256 features, these have 3")
-    other = handful("predict", model, labelled[0] / "pile", "--backbone", "efficientnet_lite0")
-    assert_refused(other, "the model was made with another backbone or version of it, 'pixels'")
-    assert_refused(handful("predict", model, "none"), "there is no file or folder 'none'")
-    assert_refused(handful("predict", "t.csv", "t.csv"), "'t.csv' is not a safetensors file")
-    assert_refused(handful("predict", model, "t.csv", "-o", "t.txt"), "ends in .csv or .parquet")
-
-
-def test_predict_of_a_table(tmp_path, handful):
-    table(tmp_path / "t.csv")
-    assert handful("label", "t.csv", "-o", "out").returncode == 0
-    said = json.loads(handful("predict", "out/model.safetensors", "t.csv", "--json").stdout)
-    by_name = {item["path"]: item["label"] for item in said["items"]}
-    assert len(by_name) == 26
-    for row in rows_of("out/labels.csv"):
-        assert by_name[row["path"]] == row["label"]
+    for arguments, sentence in [
+        ((model, "t.csv"), "the model knows items of 256 features, these have 3"),
+        ((model, labelled[0] / "pile", "--backbone", "efficientnet_lite0"), "another backbone or version of it, 'pixe"),
+        ((model, "none"), "there is no file or folder 'none'"),
+        (("t.csv", "t.csv"), "'t.csv' is not a safetensors file"),
+        ((model, "t.csv", "-o", "t.txt"), "ends in .csv or .parquet"),
+        ((model, "left.png", "notes.txt"), "'notes.txt' is not a picture"),
+        ((model, "t.csv", "t.csv"), "one single table of embeddings"),
+        ((model, "notes.txt"), "notes.txt"),
+    ]:
+        assert_refused(handful("predict", *arguments), sentence)
 
 
 def test_predict_of_a_model_of_numbered_classes_writes_unknown_as_text(blobs, tmp_path, handful):
@@ -638,11 +520,17 @@ def table(path, labels="aaabbb", width=3, seed=2):
 
 def test_a_table_holds_examples_and_pile(tmp_path, handful):
     table(tmp_path / "t.csv")
-    said = json.loads(handful("label", "t.csv", "-o", "out", "--outlier-share", 0.3, "--json").stdout)
+    said = json.loads(handful("label", "t.csv", "-o", "out", "--outlier-share", 0.3, "--json", *EXPORTS).stdout)
     assert (said["items"], said["unknown"], said["labels"]) == (20, 6, {"a": 7, "b": 7})
     rows = rows_of("out/labels.csv")
     assert [row["path"] for row in rows] == [f"row {i}" for i in range(6, 26)]
     assert rows[0]["nearest_1"] in ("row 0", "row 1", "row 2")
+    image = json.loads(Path("out/coco.json").read_text())["images"][0]
+    assert image == {"id": 1, "file_name": "row 6", "width": 0, "height": 0}
+    said = json.loads(handful("predict", "out/model.safetensors", "t.csv", "--json").stdout)
+    by_name = {item["path"]: item["label"] for item in said["items"]}
+    assert len(by_name) == 26
+    assert all(by_name[row["path"]] == row["label"] for row in rows)
 
 
 def test_of_two_tables_all_of_the_second_is_the_pile(tmp_path, handful):
@@ -671,17 +559,13 @@ def test_tables_that_do_not_do_are_refused_in_a_sentence(tmp_path, handful):
         make(tmp_path)
         assert_refused(handful("label", "t.csv", "-o", "out"), sentence)
         assert not (tmp_path / "out").exists()
-
-
-def test_tables_of_different_width_are_refused(tmp_path, handful):
     table(tmp_path / "t.csv")
     table(tmp_path / "more.csv", width=4)
     said = "'t.csv' has 3 features and 'more.csv' 4: both must come from the same backbone"
     assert_refused(handful("label", "t.csv", "more.csv", "-o", "out"), said)
+    assert_refused(handful("label", "t.csv", "-o", "out", "--sort", "copy"), "--sort sorts pictures")
     fill(tmp_path)
     assert_refused(handful("label", "examples", "t.csv"), "not one of each")
-    assert_refused(handful("label", "t.csv", "-o", "out", "--sort", "copy"), "--sort sorts pictures")
-    assert not (tmp_path / "out").exists()
 
 
 # embed, backbones, --json
@@ -715,50 +599,21 @@ def test_embed_writes_what_info_bench_and_label_read(tmp_path, handful):
 
 def test_embed_refuses_before_it_embeds(tmp_path, handful):
     fill(tmp_path)
-    assert_refused(handful("embed", "pile", "-o", "x.txt", *PIXELS), "'x.txt': give a name that ends in .parquet")
-    assert_refused(handful("embed", "none", "-o", "x.npz", *PIXELS), "'none' is not a folder of pictures")
-    assert_refused(handful("embed", "pile", "-o", "x.npz", "--backbone", "nonsense"), "there is no backbone 'nonsense'")
+    for arguments, sentence in [
+        (("pile", "-o", "x.txt", *PIXELS), "'x.txt': give a name that ends in .parquet"),
+        (("none", "-o", "x.npz", *PIXELS), "'none' is not a folder of pictures"),
+        (("pile", "-o", "x.npz", "--backbone", "nonsense"), "there is no backbone 'nonsense'"),
+    ]:
+        assert_refused(handful("embed", *arguments), sentence)
 
 
 def test_for_machines_every_command_prints_one_json_document(tmp_path, handful):
     fill(tmp_path)
     (tmp_path / "pile" / "bad.jpg").write_text("text")
-    names = [backbone["name"] for backbone in json.loads(handful("backbones", "--json").stdout)]
-    assert names[:4] == ["efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "pixels"]
-    assert "efficientnet_lite0" in handful("backbones").stdout
     said = json.loads(handful("label", "examples", "pile", "-o", "out", *PIXELS, "--sort", "link", "--json").stdout)
-    assert said["items"] == 15
-    assert sum(said["labels"].values()) + said["unknown"] == 15
+    assert said["items"] == sum(said["labels"].values()) + said["unknown"] == 15
     assert [row["path"] for row in said["skipped"]] == ["pile/bad.jpg"]
     assert all(Path(file).exists() for file in said["files"].values())
     assert len(list(Path(said["files"]["sorted"]).glob("*/*"))) == 15
-    said = json.loads(handful("predict", "out/model.safetensors", "pile", "--json").stdout)
-    assert said["skipped"][0]["path"] == "pile/bad.jpg"
     said = json.loads(handful("embed", "pile", "-o", "x.npz", *PIXELS, "--json").stdout)
     assert (said["items"], said["features"], said["skipped"][0]["path"]) == (15, 256, "pile/bad.jpg")
-
-
-# A network of one's own
-
-
-def test_what_an_onnx_file_takes_is_said_by_options_and_remembered_by_the_model(handful, tmp_path):
-    onnx = pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
-    value, node = onnx.helper.make_tensor_value_info, onnx.helper.make_node
-    kind = onnx.TensorProto.FLOAT
-    nodes = [node("AveragePool", ["x"], ["p"], kernel_shape=[8, 8], strides=[8, 8]), node("Flatten", ["p"], ["y"])]
-    graph = onnx.helper.make_graph(
-        nodes, "g", [value("x", kind, ["n", 3, "h", "w"])], [value("y", kind, ["n", "features"])]
-    )
-    opset = [onnx.helper.make_opsetid("", 17)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=9), str(tmp_path / "coarse.onnx"))
-    fill(tmp_path)
-    command = ("label", "examples", "pile", "--backbone", "coarse.onnx", "-o", "out")
-    assert_refused(handful(*command), "size")
-    assert_refused(handful(*command, "--size", 32, "--mean", "grey"), "--mean grey: give numbers")
-    done = handful(*command, *SHARE, "--size", 32, "--mean", "0.5,0.5,0.5", "--std", "0.25,0.25,0.25")
-    assert done.returncode == 0, done.stderr
-    done = handful("predict", "out/model.safetensors", "pile", "-o", "again.csv")  # with the options it was made with
-    assert done.returncode == 0, done.stderr
-    first, again = rows_of(tmp_path / "out" / "labels.csv"), rows_of(tmp_path / "again.csv")
-    assert [row["label"] for row in again] == [row["label"] for row in first]

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from piles import PIXELS, assert_refused, fill
+from piles import PIXELS, assert_refused, fill, rows_of
 from tiny_networks import onnx_file
 
 from handful import load
@@ -34,7 +34,7 @@ def test_a_level_is_recorded_by_the_names_of_its_networks(folder, handful, own_c
 
 
 def test_the_device_is_said_but_no_later_command_is_bound_to_it(folder, handful):
-    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--device", "cpu")
+    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--set", "device=cpu")
     assert done.returncode == 0, done.stderr
     assert "<dt>device</dt><dd>cpu</dd>" in (folder / "out" / "report.html").read_text("utf-8")
     model = load(folder / "out" / "model.safetensors")
@@ -45,21 +45,24 @@ def test_the_device_is_said_but_no_later_command_is_bound_to_it(folder, handful)
 
 
 def test_a_device_that_is_missing_is_refused_before_pictures_are_read(folder, handful):
-    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--device", "tpu")
+    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--set", "device=tpu")
     assert_refused(done, "there is no device 'tpu': choose from auto, cpu, cuda, directml, coreml")
 
 
-def test_a_preset_is_kept_with_the_record_and_the_model(folder, handful):
+def test_what_an_onnx_file_takes_is_said_by_options_and_kept_with_the_record_and_the_model(folder, handful):
     onnx_file(folder / "clip.onnx", ("n", 3, "h", "w"))
-    done = handful(
-        "label", "examples", "pile", "-o", "out", "--backbone", "clip.onnx", "--preset", "clip", "--size", 32
-    )
+    command = ("label", "examples", "pile", "-o", "out", "--backbone", "clip.onnx")
+    for options, sentence in [
+        ((), "size"),
+        (("--set", "size=32", "--set", "mean=grey"), "--set mean=grey: 'grey' is no value"),
+        (("--set", "preset=vit"), "there is no preset 'vit': choose from imagenet, clip, dinov2, siglip"),
+    ]:
+        assert_refused(handful(*command, *options), sentence)
+    done = handful(*command, "--set", "preset=clip", "--set", "size=32")
     assert done.returncode == 0, done.stderr
     record = json.loads((folder / "out" / "results.json").read_text("utf-8"))
     assert record["job"]["backbone_options"] == {"size": 32, "preset": "clip"}
-    later = handful("predict", "out/model.safetensors", "pile", "-o", "later.csv", "--backbone", "clip.onnx")
+    later = handful("predict", "out/model.safetensors", "pile", "-o", "later.csv")  # with the options it was made with
     assert later.returncode == 0, later.stderr
-    assert_refused(
-        handful("label", "examples", "pile", "-o", "out2", "--backbone", "clip.onnx", "--preset", "vit"),
-        "there is no preset 'vit': choose from imagenet, clip, dinov2, siglip",
-    )
+    first, again = rows_of(folder / "out" / "labels.csv"), rows_of(folder / "later.csv")
+    assert [row["label"] for row in again] == [row["label"] for row in first]

@@ -2,10 +2,10 @@
 
 import json
 import os
-import re
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import forks
@@ -15,8 +15,13 @@ import pytest
 from piles import assert_refused, contents
 from pyarrow import parquet
 
+from handful import load
 from handful.features import digits
+from handful.features.parquet_file import arrow_table
+from handful.project import Job, label_items, predict_items
 from handful.project import large_pile as in_parts
+from handful.project.items import silent
+from handful.project.outputs import table_of_answers
 
 RAY = ("--engine", "ray")
 SIZES = (500, 0, 1, 1099, 400)  # rows of the parts
@@ -69,87 +74,88 @@ def labels_in(out):
     return [parquet.read_table(path) for path in sorted((out / "labels").iterdir())]
 
 
-def words_of(done):
-    """The sentences from the examples to how it was decided."""
-    said = " ".join(done.stdout.split())
-    return re.search(r"5 classes were shown.*?(?= The \d+ unknowns fall| Class Labels| The labels:)", said)[0]
-
-
 OPTIONS = [
-    (),
-    ("--method", "eol", "--outlier-share", 0.4),
-    ("--method", "eol", "--unknown-rate", 0.25),
-    ("--method", "eol", "--max-false-unknown", 0.02),
-    ("--precision", 0.9),
-    ("--method", "eol", "--threshold", 0.7),
-    ("--method", "knn"),  # its scores only rank
-    ("--method", "simpleshot", "--outlier-share", 0.3),
-    ("--unknown", "others.parquet"),
+    {},
+    {"method": "eol", "unknown_rate": 0.25},
+    {"precision": 0.9},
+    {"method": "knn"},  # its scores only rank
+    {"unknown": Path("others.parquet")},
 ]
 
 
-def test_parts_are_labelled_as_by_the_model_of_one_table(folder, handful, rows):
-    """Of a pile that is smaller than the sample, the model is that of a plain `label`; it labels each item alone."""
-    write(folder / "others.parquet", rows[2][[3, 60, 200, 900]])
+def test_parts_are_labelled_as_by_the_model_of_one_table(folder, rows, monkeypatch):
+    """Of a pile that is smaller than the sample, the model is that of one table; it labels each item alone."""
+    monkeypatch.chdir(folder)
+    write("others.parquet", rows[2][[3, 60, 200, 900]])
     for number, options in enumerate(OPTIONS):
-        plain, out = f"plain{number}", f"out{number}"
-        said = words_of(label(handful, *options, pile="pile.parquet", out=plain))
-        done = words_of(label(handful, *options, out=out))
-        assert done.split(";")[0] == said.split(";")[0], options  # the examples
-        parts = labels_in(folder / out)
+        decision = {name: value for name, value in options.items() if name != "unknown"}
+        job = Job(Path("examples.parquet"), Path("pile.parquet"), decision, unknown=options.get("unknown"))
+        examples, pile = job.read(silent)
+        plain, out = label_items(examples, pile, **decision), Path(f"out{number}")
+        outcome = in_parts.label_in_parts(replace(job, pile=Path("parts")), out).outcome
+        assert outcome.sentences[0] == plain.outcome.sentences[0], options  # the examples
+        parts = labels_in(out)
         assert [len(part) for part in parts] == list(SIZES)
-        found, whole = pa.concat_tables(parts), parquet.read_table(folder / plain / "labels.parquet")
-        of_the_whole = [name for name in whole.column_names if name == "group" or name.startswith("nearest_")]
-        assert found.schema.equals(whole.drop_columns(of_the_whole).schema), options
+        found, whole = pa.concat_tables(parts), arrow_table(table_of_answers(plain, pile.names))
+        assert found.schema.equals(whole.schema.remove_metadata()), options
         assert found["path"].equals(whole["path"])
-        assert np.mean(found["label"].to_numpy() == whole["label"].to_numpy()) > 0.93, options
-        predicted = handful("predict", f"{out}/model.safetensors", "pile.parquet", "-o", f"{out}.parquet")
-        assert predicted.returncode == 0, predicted.stderr
-        alone = parquet.read_table(folder / f"{out}.parquet")
-        assert found["label"].equals(alone["label"]), options
-        np.testing.assert_allclose(found["outlier_score"], alone["outlier_score"], atol=2e-4)
-        record = json.loads((folder / out / "results.json").read_text())
-        labels = found["label"].to_pylist()
+        assert np.mean(found["label"].to_numpy() == plain.labels) > 0.93, options
+        alone = predict_items(load(out / "model.safetensors"), pile)
+        assert found["label"].to_pylist() == alone.labels.tolist(), options
+        np.testing.assert_allclose(found["outlier_score"], alone.outlier_scores, atol=2e-4)
+        record, labels = json.loads((out / "results.json").read_text()), found["label"].to_pylist()
         assert record["unknown"] == labels.count("unknown")
         assert record["labels"] == {name: labels.count(name) for name in record["labels"]}
-        expected = json.loads((folder / plain / "results.json").read_text())
+        expected = plain.outcome.numbers
         assert record["outlier_share"] == pytest.approx(expected["outlier_share"], abs=1e-6), options
         if record["expected_precision"] is not None:
             assert record["expected_precision"] == pytest.approx(expected["expected_precision"], abs=0.05), options
 
 
 def test_all_that_is_left_are_labels_a_model_and_a_record(folder, handful):
-    done = label(handful)
+    done = label(handful, "--method", "simpleshot")
     parts = [f"labels/part-{i:05d}.parquet" for i in range(len(SIZES))]
     assert sorted(contents(folder / "out")) == [*parts, "model.safetensors", "results.json"]
     said = " ".join(done.stdout.split())
     assert "The labels: out/labels, one part for each part of the pile" in said
     assert "handful label examples.parquet parts/part-00000.parquet -o one-part" in said
-    assert handful("label", "examples.parquet", "parts/part-00000.parquet", "-o", "one-part").returncode == 0
+    assert handful("label", "examples.parquet", "parts/part-00002.parquet", "-o", "one-part").returncode == 0
     assert (folder / "one-part/report.html").is_file()
-
-
-def test_machines_are_told_the_same_numbers(folder, handful):
-    said = json.loads(label(handful, "--json", "--method", "eol").stdout)
+    assert_refused(
+        handful("promote", "out", "1=five", "-o", "more"), "the labels of a pile in parts cannot be used here"
+    )
+    said = json.loads(label(handful, "--json", "--method", "simpleshot", "--overwrite").stdout)
     record = json.loads((folder / "out/results.json").read_text())
     assert said["items"] == sum(SIZES) == said["unknown"] + sum(said["labels"].values())
     assert said["groups"] == said["skipped"] == []
     assert Path(said["files"]["labels"]) == folder / "out/labels"
     assert {name: record[name] for name in said if name in record} == {k: v for k, v in said.items() if k in record}
-    assert record["made_by"]["method"] == "eol"
+    assert record["made_by"]["method"] == "simpleshot"
     assert record["made_by"]["features"] == "parts"
 
 
-def test_parts_without_paths_are_named_by_their_rows(folder, handful, rows):
+def test_parts_without_paths_are_named_by_their_rows_and_carry_other_columns(folder, handful, rows):
     write(folder / "parts/part-00003.parquet", rows[2][501:1600])
+    at = 0
+    for number, size in enumerate(SIZES):
+        path = folder / f"parts/part-{number:05d}.parquet"
+        part = parquet.read_table(path).append_column("id", pa.array(range(at, at + size), pa.int64()))
+        mine = pa.array(["mine"] * size, pa.string())
+        parquet.write_table(part.append_column("closest", mine), path)  # a name that handful uses too
+        at += size
     label(handful, "--method", "simpleshot")
     parts = labels_in(folder / "out")
     assert parts[3]["path"].to_pylist() == [f"row {i}" for i in range(501, 1600)]
     assert parts[4]["path"].to_pylist()[:8] == [*(f"scans/{i}.png" for i in range(1600, 1607)), "row 1607"]
+    labels = pa.concat_tables(parts)
+    assert labels["id"].to_pylist() == list(range(sum(SIZES)))
+    assert labels["closest_2"].to_pylist() == ["mine"] * sum(SIZES)
 
 
-def test_a_small_folder_of_parts_is_labelled_as_ever(folder, handful, monkeypatch):
+def test_a_small_folder_of_parts_is_labelled_as_ever(folder, handful, rows, monkeypatch):
     monkeypatch.setattr(in_parts, "MIN_LARGE_PILE_ROWS", sum(SIZES))
+    for number, size in enumerate(SIZES):
+        write(folder / f"parts/part-{number:05d}.parquet", rows[2][: size // 20])
     label(handful, "--method", "simpleshot", "--export", "coco")
     names = {"coco.json", "labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"}
     assert {*contents(folder / "out")} == {*names, "project.sqlite", ".lock.sqlite"}
@@ -185,7 +191,7 @@ def written(out):
     return {path.name: path.stat().st_mtime_ns for path in out.glob("**/*") if path.is_file()}
 
 
-@pytest.mark.parametrize(("what", "when"), [("reading", 2), ("writing", 0), ("writing", 3)])
+@pytest.mark.parametrize(("what", "when"), [("reading", 2), ("writing", 3)])
 def test_a_run_that_was_killed_goes_on(folder, handful, what, when):
     options = ("--method", "eol", "--outlier-share", 0.5)
     label(handful, *options, out="undisturbed")
@@ -235,7 +241,7 @@ def test_a_full_disk_is_told_and_earlier_results_stay(folder, handful, monkeypat
 # Results that are there already
 
 
-def test_results_are_replaced_only_if_asked(folder, handful):
+def test_results_are_replaced_only_if_asked_also_by_those_of_the_other_kind(folder, handful):
     label(handful, "--method", "simpleshot")
     before = contents(folder / "out")
     assert_refused(handful("label", "examples.parquet", "parts", "-o", "out"), "exists already", "--overwrite")
@@ -244,19 +250,15 @@ def test_results_are_replaced_only_if_asked(folder, handful):
     (folder / "parts/part-00004.parquet").unlink()
     label(handful, "--overwrite", "--method", "simpleshot")
     assert [len(part) for part in labels_in(folder / "out")] == list(SIZES[:-1])
-
-
-def test_neither_kind_of_results_is_left_beside_the_other(folder, handful):
-    part = "parts/part-00000.parquet"
-    label(handful, "--method", "simpleshot", pile=part)
-    label(handful, "--method", "simpleshot", "--overwrite")
-    assert {*os.listdir(folder / "out")} == {"labels", "model.safetensors", "results.json", ".lock.sqlite"}
     (folder / "out/results.json").unlink()
     (folder / "out/model.safetensors").unlink()
+    part = "parts/part-00002.parquet"
     assert_refused(handful("label", "examples.parquet", part, "-o", "out"), "'out/labels' exists already")
     label(handful, "--method", "simpleshot", "--overwrite", pile=part)
     names = {"labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"}
     assert {*os.listdir(folder / "out")} == {*names, "project.sqlite", ".lock.sqlite"}
+    label(handful, "--method", "simpleshot", "--overwrite")
+    assert {*os.listdir(folder / "out")} == {"labels", "model.safetensors", "results.json", ".lock.sqlite"}
 
 
 def test_a_folder_of_somebody_else_is_not_taken_for_labels(folder, handful):
@@ -280,37 +282,22 @@ def test_a_folder_of_somebody_else_is_not_taken_for_labels(folder, handful):
 # What cannot be done
 
 
-def test_what_cannot_be_done_in_parts_is_refused(folder, handful):
-    for options, words in [
-        (("--export", "coco"), "--export needs the pile in memory, but this pile is labelled in parts: leave it out"),
-        (("--sort", "copy"), "--sort sorts pictures, but a table has none: leave it out"),
-        (("--corrections", "c.json"), "--corrections needs the pile in memory, but this pile is labelled in parts"),
-        (("--unknown-rate", "0.2", "--threshold", "0.5"), "both say what is unknown"),
-        (("--method", "knn", "--max-false-unknown", "0.1"), "knn gives no probabilities"),
+def test_what_cannot_be_done_in_parts_is_refused(folder, handful, rows):
+    write(folder / "narrow.parquet", rows[0][:, :32].copy(), rows[1])
+    for examples, options, words in [
+        ("examples", ("--export", "coco"), "--export needs the pile in memory, but this pile is labelled in parts"),
+        ("examples", ("--sort", "copy"), "--sort sorts pictures, but a table has none: leave it out"),
+        ("examples", ("--corrections", "c.json"), "--corrections needs the pile in memory"),
+        ("examples", ("--set", "fdr=0.01"), "auto does not decide by a false-discovery rate"),
+        ("examples", ("--set", "embedding=X"), "from the column 'embedding'"),
+        ("narrow", (), "'narrow.parquet' has 32 features and 'parts' 64: both must come from the same backbone"),
     ]:
-        assert_refused(handful("label", "examples.parquet", "parts", "-o", "out", *options), words)
+        assert_refused(handful("label", f"{examples}.parquet", "parts", "-o", "out", *options), words)
         assert not (folder / "out").exists()
-
-
-def test_a_part_that_is_missing_is_named(folder, handful):
     (folder / "parts/part-00003.parquet").unlink()
     for engine in ((), RAY):
         done = handful("label", "examples.parquet", "parts", "-o", "out", *engine)
         assert_refused(done, "'parts': part-00003.parquet is missing, of 5 parts")
-
-
-def test_examples_of_another_backbone_are_refused(folder, handful, rows):
-    write(folder / "examples.parquet", rows[0][:, :32].copy(), rows[1])
-    done = handful("label", "examples.parquet", "parts", "-o", "out")
-    assert_refused(done, "'examples.parquet' has 32 features and 'parts' 64: both must come from the same backbone")
-    assert not (folder / "out").exists()
-
-
-def test_there_are_no_groups_to_promote(folder, handful):
-    label(handful, "--method", "simpleshot")
-    assert_refused(
-        handful("promote", "out", "1=five", "-o", "more"), "the labels of a pile in parts cannot be used here"
-    )
 
 
 # On a cluster
@@ -318,9 +305,9 @@ def test_there_are_no_groups_to_promote(folder, handful):
 
 @pytest.mark.ray
 def test_two_nodes_label_as_one_machine_does_also_if_one_is_killed(folder, handful, nodes):
-    options = ("--max-false-unknown", 0.05)
+    options = ("--set", "max_false_unknown=0.05")
     label(handful, *options, out="here")
-    remote = (*RAY, "--address", nodes.address)
+    remote = ("--engine", f"ray:{nodes.address}")
     label(handful, *options, *remote, out="there")
     finished = threading.Event()
 
@@ -349,27 +336,9 @@ def test_what_is_wrong_with_a_part_is_said_as_on_one_machine(folder, handful, ro
     damaged = rows[2][1600:].copy()
     damaged[250, 3] = np.nan
     write(folder / "parts/part-00004.parquet", damaged)
-    done = handful("label", "examples.parquet", "parts", "-o", "out", *RAY, "--address", nodes.address)
+    done = handful("label", "examples.parquet", "parts", "-o", "out", "--engine", f"ray:{nodes.address}")
     assert_refused(done, "query contains NaN at row 1850, column 3")
     assert not (folder / "out").exists()
-
-
-def test_other_columns_are_carried_along_to_the_parts_of_labels(folder, handful):
-    at = 0
-    for number, size in enumerate(SIZES):
-        path = folder / f"parts/part-{number:05d}.parquet"
-        part = parquet.read_table(path).append_column("id", pa.array(range(at, at + size), pa.int64()))
-        parquet.write_table(
-            part.append_column("closest", pa.array(["mine"] * size, pa.string())), path
-        )  # a name that handful uses too
-        at += size
-    label(handful)
-    labels = pa.concat_tables(labels_in(folder / "out"))
-    assert labels["id"].to_pylist() == list(range(sum(SIZES)))
-    assert labels["closest_2"].to_pylist() == ["mine"] * sum(SIZES)
-    assert_refused(
-        handful("label", "examples.parquet", "parts", "-o", "out2", "--embedding", "X"), "from the column 'embedding'"
-    )
 
 
 def test_a_method_that_decides_itself_does_so_over_all_parts(handful, folder):
@@ -383,10 +352,8 @@ def test_a_method_that_decides_itself_does_so_over_all_parts(handful, folder):
     options = ("--method", "conformal", "--base", "b.safetensors")
     done = label(handful, *options)
     assert "at most should belong to a class" in " ".join(done.stdout.split())
-    label(handful, *options, pile="pile.parquet", out="whole")
     by_parts = [name for table in labels_in(folder / "out") for name in table["label"].to_pylist()]
-    whole = parquet.read_table(folder / "whole/labels.parquet")["label"].to_pylist()
+    job = Job(folder / "examples.parquet", folder / "pile.parquet", base=folder / "b.safetensors")
+    whole = label_items(*job.read(silent), method="conformal").labels.tolist()
     assert by_parts == whole
     assert 100 < whole.count("unknown") < 1900
-    refused = handful("label", "examples.parquet", "parts", "-o", "x", "--fdr", "0.01")
-    assert_refused(refused, "auto does not decide by a false-discovery rate")

@@ -50,46 +50,26 @@ def words(text):
 
 
 def test_only_labels_that_reach_the_precision_are_kept(tables, plain):
-    for precision in [0.8, 0.9, 0.95]:
-        strict = label_items(*tables[:2], precision=precision)
-        assert strict.expected_precision >= precision
-        assert 0 < (~strict.unknown).sum() < (~plain.unknown).sum()
-        right = strict.labels == tables[2]
-        assert right[~strict.unknown].mean() >= precision - 0.05
-        np.testing.assert_array_equal(strict.likely_unknown, plain.unknown)
-        assert strict.model.unknown_[-150:].tolist() == strict.unknown.tolist()
-        assert strict.model.transduction_[-150:].tolist() == strict.labels.tolist()
-        assert [group.size for group in strict.groups] == [group.size for group in plain.groups]
+    strict = label_items(*tables[:2], precision=0.9)
+    assert strict.expected_precision >= 0.9
+    assert 0 < (~strict.unknown).sum() < (~plain.unknown).sum()
+    right = strict.labels == tables[2]
+    assert right[~strict.unknown].mean() >= 0.85
+    np.testing.assert_array_equal(strict.likely_unknown, plain.unknown)
+    assert strict.model.unknown_[-150:].tolist() == strict.unknown.tolist()
+    assert strict.model.transduction_[-150:].tolist() == strict.labels.tolist()
+    assert [group.size for group in strict.groups] == [group.size for group in plain.groups]
 
 
-def test_a_low_precision_changes_nothing(tables, plain):
+def test_a_low_precision_changes_nothing_and_wrong_ones_are_refused(tables, plain):
     lenient = label_items(*tables[:2], precision=0.2)
     assert lenient.labels.tolist() == plain.labels.tolist()
     assert "All labels are kept" in lenient.decision
-
-
-def test_examples_in_the_pile_are_kept_and_do_not_count(tables):
-    examples, pile, truth = tables
-    row = int(np.flatnonzero(truth == "three")[0])
-    strict = label_items(examples, pile, precision=0.999999, pile_labels={row: "three"})
-    assert strict.labels[row] == "three"
-    assert (~strict.unknown).sum() == 1
-    assert sum(e.labels for e in strict.expected_precision_by_class.values()) == 0
-    lenient = label_items(examples, pile, precision=0.9, pile_labels={row: "three"})
-    count = int((~lenient.unknown).sum()) - 1
-    assert any(line.startswith(f"Without the examples: of {count} labels") for line in lenient.sentences)
-
-
-WRONG_PRECISIONS_ARE_REFUSED_CASES = [
-    ({"precision": 90}, "precision is 90: give a number between 0 and 1"),
-    ({"precision": 0.9, "unknown_rate": 0.1}, "unknown_rate and precision both say what is unknown"),
-    ({"precision": 0.9, "threshold": 0.1}, "threshold and precision both say what is unknown"),
-    ({"precision": 0.9, "method": "knn"}, "knn gives no probabilities, which precision needs"),
-]
-
-
-def test_wrong_precisions_are_refused(tables):
-    for options, sentence in WRONG_PRECISIONS_ARE_REFUSED_CASES:
+    for options, sentence in [
+        ({"precision": 90}, "precision is 90: give a number between 0 and 1"),
+        ({"precision": 0.9, "unknown_rate": 0.1}, "unknown_rate and precision both say what is unknown"),
+        ({"precision": 0.9, "method": "knn"}, "knn gives no probabilities, which precision needs"),
+    ]:
         with pytest.raises(ValueError, match=sentence):
             label_items(*tables[:2], **options)
 
@@ -127,31 +107,27 @@ def test_machines_are_told_it_too(folder, handful, tables):
 
 
 def test_methods_that_only_rank_say_nothing_of_it(folder, handful):
-    done = label(handful, "--method", "knn")
-    assert "should be right" not in words(done.stdout).lower()
+    done = json.loads(label(handful, "--method", "knn", "--json").stdout)
+    assert (done["expected_precision"], done["expected_in_words"], done["expected_by_class"]) == (None,) * 3
     assert "should be right" not in (folder / "out/report.html").read_text()
-    assert json.loads(label(handful, "--method", "knn", "--json", out="out2").stdout)["expected_precision"] is None
 
 
-def test_labels_that_are_mostly_wrong_come_with_a_warning(handful, tmp_path):
-    rng = np.random.default_rng(1)
-    noise = rng.normal(size=(80, 4)).astype(np.float32)
-    write(FeatureTable(noise[:3], ["a", "b", "c"]), tmp_path / "examples.parquet")
-    write(FeatureTable(noise[6:]), tmp_path / "pile.parquet")
-    said = words(label(handful).stdout)
+def test_labels_that_are_mostly_wrong_come_with_a_warning():
+    noise = np.random.default_rng(1).normal(size=(80, 4)).astype(np.float32)
+    said = " ".join(label_items(FeatureTable(noise[:3], ["a", "b", "c"]), FeatureTable(noise[6:])).sentences)
     assert "Only about" in said
     assert "labels should be right: check them, or ask for --precision 0.9." in said
 
 
-def test_where_nothing_reaches_it_nothing_is_labelled_and_it_says_what_to_do(folder, handful, plain):
-    said = words(label(handful, "--precision", 0.9999).stdout)
-    assert " 0 were labelled" in said
+def test_where_nothing_reaches_it_nothing_is_labelled_and_it_says_what_to_do(tables, plain):
+    found = label_items(*tables[:2], precision=0.9999)
+    said = " ".join(found.sentences)
     surest = plain.p_closest[~plain.unknown].max()
     assert f"the surest is right with a probability of {100 * surest:.0f} %, so nothing is labelled" in said
     assert "Give more examples of each class, or ask for less, as in --precision 0." in said
-    assert set(parquet.read_table(folder / "out/labels.parquet")["label"].to_pylist()) == {"unknown"}
-    less = said.split("as in --precision ")[1].split()[0].rstrip(".")
-    assert " 0 were labelled" not in words(label(handful, "--precision", less, out="less").stdout)
+    assert found.unknown.all()
+    less = float(said.split("as in --precision ")[1].split()[0].rstrip("."))
+    assert not label_items(*tables[:2], precision=less).unknown.all()
 
 
 # Models, records and parts

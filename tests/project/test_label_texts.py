@@ -11,11 +11,10 @@ from text_piles import EXAMPLES, SENTENCES, fill_texts, rows, truth, write_ticke
 
 from handful.backbones import load_backbone
 from handful.project import Project, label_items, predict_items, read_texts
-from handful.project.items import kind_of
-from handful.project.text_items import TextSource, embed_items, read_text_pile
+from handful.project.items import Reading, kind_of
+from handful.project.prediction import read_new_items
 
 RIGHT = truth()
-QUIET = lambda *_: None  # noqa: E731
 
 
 def hashed(texts):
@@ -105,8 +104,7 @@ def test_empty_rows_do_not_change_the_answers_for_the_others(folder, out, handfu
 
 def test_label_studio_gets_tasks_of_texts(out):
     tasks = json.loads((out / "label-studio.json").read_text())
-    assert len(tasks) == 30
-    assert tasks[0]["data"]["text"] == SENTENCES["cooking"][0]
+    assert (len(tasks), tasks[0]["data"]["text"]) == (30, SENTENCES["cooking"][0])
     assert tasks[0]["predictions"][0]["result"][0]["to_name"] == "text"
 
 
@@ -125,29 +123,19 @@ def solved(handful, tmp_path):
     return solve
 
 
-def test_folders_of_text_files_are_labelled_and_sorted(folder, solved, handful, tmp_path):
-    table = solved(folder / "examples", folder / "pile", "--sort", "copy")
-    assert is_right(table)
-    assert {row["path"] for row in table} == {file.name for file in (folder / "pile").iterdir()}
-    for row in table:
-        assert (tmp_path / "o" / "sorted" / row["label"] / row["path"]).read_text() == row["text"]
-
-
-def test_a_folder_called_unknown_holds_examples_of_no_class(folder, solved, tmp_path):
+def test_folders_of_text_files_are_labelled_and_sorted(solved, tmp_path):
     fill_texts(tmp_path)
+    (tmp_path / "pile" / "empty.txt").touch()
     (tmp_path / "examples" / "unknown").mkdir()
     for i, text in enumerate(("how do i fry an onion", "a dish with beans")):
         (tmp_path / "examples" / "unknown" / f"{i}.md").write_text(text)
-    table = solved("examples", "pile")
-    assert is_right(table)
-    assert "unknown" in {row["nearest_1"].partition("/")[0] for row in table}
-
-
-def test_an_empty_text_file_is_sorted_as_unknown(handful, tmp_path):
-    fill_texts(tmp_path)
-    (tmp_path / "pile" / "empty.txt").touch()
-    assert handful("label", "examples", "pile", "-o", "o", "--sort", "copy").returncode == 0
-    assert (tmp_path / "o" / "sorted" / "unknown" / "empty.txt").read_bytes() == b""
+    table = solved("examples", "pile", "--sort", "copy")
+    assert is_right([row for row in table if row["path"] != "empty.txt"])
+    assert "unknown" in {row["nearest_1"].partition("/")[0] for row in table if row["nearest_1"]}
+    assert {row["path"] for row in table} == {file.name for file in (tmp_path / "pile").iterdir()}
+    for row in table:
+        assert (tmp_path / "o" / "sorted" / row["label"] / row["path"]).read_text() == row["text"]
+    assert (tmp_path / "o" / "sorted" / "unknown" / "empty.txt").exists()
 
 
 def test_examples_in_folders_and_a_table_as_pile(folder, solved):
@@ -172,24 +160,13 @@ def test_two_tables_and_examples_of_no_class(tmp_path, solved):
     assert {row["nearest_1"].partition("/")[0] for row in table} >= {"none.csv"}
 
 
-def test_a_pile_needs_no_column_of_labels(tmp_path, solved):
-    write_tickets(tmp_path / "shown.csv")
+def test_a_pile_needs_no_column_of_labels_and_may_have_its_texts_in_another(tmp_path, solved):
+    write_tickets(tmp_path / "shown.csv", more=[("how do i fry an onion", "unknown"), ("a dish with beans", "Unknown")])
     (tmp_path / "shown.csv").write_text((tmp_path / "shown.csv").read_text().replace("label", "thing", 1))
-    (tmp_path / "pile.csv").write_text("text\n" + "\n".join(SENTENCES["card"][6:] + SENTENCES["cooking"]))
-    assert len(solved("shown.csv", "pile.csv", "--label", "thing")) == 18
-
-
-def test_a_pile_whose_texts_are_in_another_column_is_read(tmp_path, solved):
-    write_tickets(tmp_path / "shown.csv")
     (tmp_path / "pile.csv").write_text("message\n" + "\n".join(SENTENCES["card"][6:] + SENTENCES["cooking"]))
-    assert [row["message"] for row in solved("shown.csv", "pile.csv")][:6] == SENTENCES["card"][6:]
-
-
-def test_a_label_that_says_no_class_is_an_example_of_none(tmp_path, solved):
-    write_tickets(tmp_path / "t.csv", more=[("how do i fry an onion", "unknown"), ("a dish with beans", "Unknown")])
-    table = solved("t.csv")
-    assert len(table) == 28
-    assert is_right(table)
+    table = solved("shown.csv", "pile.csv", "--label", "thing")
+    assert [row["message"] for row in table][:6] == SENTENCES["card"][6:]
+    assert {row["label"] for row in table[6:]} == {"unknown"}  # of which two examples were given
 
 
 def test_long_texts_are_cut_into_pieces_and_it_is_said(tmp_path, handful):
@@ -298,13 +275,13 @@ OPTIONS_THAT_DO_NOT_CASES = [
 ]
 
 
-def test_options_that_do_not_fit_are_refused_before_the_work(folder, handful):
+def test_options_that_do_not_fit_are_refused_before_the_work(folder, handful, tmp_path, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "features.npz").touch()
     for arguments, words in OPTIONS_THAT_DO_NOT_CASES:
-        (folder / "features.npz").touch()
-        places = [
-            folder / name if name in ("tickets.csv", "examples", "pile", "features.npz") else name for name in arguments
-        ]
-        assert_refused(handful("label", *places, "-o", "never"), *words)
+        assert_refused(handful("label", *arguments, "-o", tmp_path / "never"), *words)
+    write_tickets(tmp_path / "t.csv", more=[("my card was stolen yesterday", "weather")])
+    assert_refused(handful("label", tmp_path / "t.csv", "-o", "never"), "same text under two classes")
 
 
 def test_a_column_can_be_named_where_another_would_be_guessed(tmp_path, solved):
@@ -334,7 +311,7 @@ def test_a_function_of_the_user_is_a_backbone(folder):
     assert (len(examples), len(pile)) == (2 * EXAMPLES, 30)
     assert labelled.without_text == [28, 29]
     assert labelled.labels[28] == "unknown"
-    new = embed_items(read_text_pile(folder / "tickets.csv", TextSource(text="text")), net, "texts", QUIET, cache=False)
+    new = read_new_items(labelled.model, [folder / "tickets.csv"], Reading("", text="text", cache=False), hashed)
     again = predict_items(labelled.model, new)
     assert [str(label) for label in again.labels[-3:]] == ["unknown"] * 3
     assert len(again) == 39
@@ -347,8 +324,3 @@ def test_rows_without_a_text_are_unknown_by_every_method(folder, method):
     assert labelled.unknown[[28, 29]].all()
     assert np.isfinite(labelled.confidence).all()
     assert all(28 not in group.items and 29 not in group.items for group in labelled.groups)
-
-
-def test_the_same_text_under_two_classes_is_refused(tmp_path, handful):
-    write_tickets(tmp_path / "t.csv", more=[("my card was stolen yesterday", "weather")])
-    assert_refused(handful("label", "t.csv", "-o", "o"), "same text under two classes")

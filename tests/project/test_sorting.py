@@ -24,22 +24,16 @@ def here(tmp_path):
 
 # Long names
 
-LONG = {
-    "letters": "x" * 251,
-    "two bytes each": "é" * 125 + "x",
-    "four bytes each": "🐣" * 62 + "xyz",
-    "a number already": "x" * 247 + " (2)",
-}
 
-
-@pytest.mark.parametrize("stem", LONG.values(), ids=LONG)
-def test_names_as_long_as_they_can_be_are_numbered_within_255_bytes(stem, here, handful):
+def test_names_as_long_as_they_can_be_are_numbered_within_255_bytes(here, handful):
+    stems = ["x" * 251, "é" * 125 + "x", "🐣" * 62 + "xyz", "x" * 247 + " (2)"]
     for k in range(12):  # so that numbers of one and of two digits are needed
         (here / "pile" / f"sub{k}").mkdir()
-        picture("left", 50 + k).save(here / "pile" / f"sub{k}" / f"{stem}.png")
+        for stem in stems:
+            picture("left", 50 + k).save(here / "pile" / f"sub{k}" / f"{stem}.png")
     done = handful(*COMMAND, "--sort", "link")
     assert done.returncode == 0, done.stderr
-    assert len(list(Path("out/sorted").glob("*/*.png"))) == 9 + 12
+    assert len(list(Path("out/sorted").glob("*/*.png"))) == 9 + 12 * len(stems)
 
 
 def test_a_name_is_cut_between_characters_and_keeps_its_number_and_suffix(tmp_path):
@@ -47,16 +41,6 @@ def test_a_name_is_cut_between_characters_and_keeps_its_number_and_suffix(tmp_pa
     pile = FeatureTable(np.empty((len(files), 0)), paths=[*map(str, files)], files=files)
     names = [place.name for place in plan_places(pile, ["x"] * 3, tmp_path)]
     assert names == ["é" * 125 + "x.png", "é" * 123 + " (2).png", "é" * 123 + " (3).png"]
-
-
-def test_too_long_a_path_is_found_out_before_anything_is_written(here, handful):
-    deep = Path(*["d" * 200] * 18)
-    deep.mkdir(parents=True)
-    room = 4095 - len(os.fsencode(deep.absolute()))
-    out = deep / ("o" * (min(room, 440) - 230))
-    picture("left", 9).save(here / "pile" / f"{'x' * 251}.png")
-    assert_refused(handful(*COMMAND, "-o", out, "--sort", "copy"), "is too long a path for a sorted picture")
-    assert not out.exists()
 
 
 # Places and pictures that are not as they should be
@@ -131,7 +115,7 @@ def disk(tmp_path):
         subprocess.run(["umount", "-l", str(each)], check=True)
 
 
-@pytest.mark.parametrize("kilobytes", [4, 56, 112, 136, 152, 168, 184, 1000])
+@pytest.mark.parametrize("kilobytes", [4, 136, 1000])
 def test_on_a_disk_that_fills_up_all_is_sorted_or_nothing_is_written(kilobytes, here, disk, handful):
     out = disk(kilobytes) / "out"
     before = contents("pile")
@@ -139,7 +123,7 @@ def test_on_a_disk_that_fills_up_all_is_sorted_or_nothing_is_written(kilobytes, 
     assert contents("pile") == before
     if kilobytes < 1000:
         assert_refused(done, "")
-        assert any(word in done.stderr for word in ("No space left on device", "bytes, but"))
+        assert "No space left on device" in done.stderr
         assert disk_files(out.parent) == []
     else:
         assert done.returncode == 0, done.stderr
@@ -147,7 +131,7 @@ def test_on_a_disk_that_fills_up_all_is_sorted_or_nothing_is_written(kilobytes, 
         assert sorted(names) == sorted([*RESULTS, *before])
 
 
-@pytest.mark.parametrize("kilobytes", [4, 8, 12, 16, 24, 32])
+@pytest.mark.parametrize("kilobytes", [4, 16])
 def test_on_a_disk_that_fills_up_there_are_all_results_or_none(kilobytes, here, disk, handful):
     """Tables, record, model and report, whichever is the one that does not fit."""
     out = disk(kilobytes) / "out"

@@ -565,7 +565,7 @@ def test_group_detail_is_kept_in_the_record_and_promoted_from(tmp_path, handful)
     counts = {}
     for detail in (-2, 2):
         answer = json.loads(
-            handful("label", "d.parquet", "-o", f"out{detail}", "--group-detail", detail, "--json").stdout
+            handful("label", "d.parquet", "-o", f"out{detail}", "--set", f"group_detail={detail}", "--json").stdout
         )
         counts[detail] = len(answer["groups"])
         record = json.loads((tmp_path / f"out{detail}" / "results.json").read_text())
@@ -574,7 +574,7 @@ def test_group_detail_is_kept_in_the_record_and_promoted_from(tmp_path, handful)
     answer = json.loads(handful("promote", "out2", "1=new", "-o", "next", "--json").stdout)
     assert answer["comparison"]["found"]["new"]["found"] > 0
     assert json.loads((tmp_path / "next" / "results.json").read_text())["job"]["decision"]["group_detail"] == 2
-    assert handful("label", "d.parquet", "-o", "out9", "--group-detail", 9).returncode != 0
+    assert handful("label", "d.parquet", "-o", "out9", "--set", "group_detail=9").returncode != 0
 
 
 def test_a_group_joins_a_class_on_the_command_line(out, handful):

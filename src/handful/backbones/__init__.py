@@ -4,9 +4,9 @@ from handful.backbones import networks
 from handful.backbones.backbone import Backbone, TextBackbone
 from handful.backbones.cache import FeatureCache
 from handful.backbones.catalogue import BackboneInfo, list_backbones, load_backbone
-from handful.backbones.embedding import embed_pictures, embed_texts, thumbnail
+from handful.backbones.embedding import embed_pictures, embed_texts
 from handful.backbones.folders import Skipped
-from handful.backbones.pictures import BadPicture, find_pictures, open_picture, picture_size
+from handful.backbones.pictures import BadPicture, find_pictures, open_picture, picture_size, thumbnail
 
 __all__ = [
     "Backbone",

@@ -1,6 +1,6 @@
 """A cache of features on disk, so that a second run over a pile reads the cache and not the pictures.
 
-It is one SQLite file in the user's cache folder. Many processes and threads may use it at once:
+It is one SQLite file in the user's cache folder, which many processes and threads may use at once:
 
     features   (content hash, fingerprint of backbone and loading) -> float32 vector
     files      path -> its status (size, times, inode) when read, and its content hash
@@ -19,12 +19,12 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -35,13 +35,13 @@ LOCK_TIMEOUT_S = 30.0  # how long to wait while another process writes
 MAX_QUERY_VALUES = 500  # old versions of SQLite take at most 999
 MIN_AGE_NS = 2_000_000_000  # some drives store times coarsely: a newer file may change again without a new time
 SCHEMA = """
+BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS features (
     fingerprint TEXT NOT NULL, hash BLOB NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (fingerprint, hash)
 );
 CREATE TABLE IF NOT EXISTS files (path BLOB PRIMARY KEY, status TEXT NOT NULL, hash BLOB NOT NULL) WITHOUT ROWID;
+COMMIT;
 """
-
-T = TypeVar("T")
 
 
 def content_hash(data: bytes) -> str:
@@ -52,6 +52,8 @@ def content_hash(data: bytes) -> str:
 class FeatureCache:
     """Features by content hash and backbone fingerprint, in an SQLite file.
 
+    Each call opens the file and closes it, so a cache can be used by threads and in forked processes.
+
     Parameters
     ----------
     path : path, optional
@@ -61,9 +63,6 @@ class FeatureCache:
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = cache_folder() / FILE if path is None else Path(path)
         self.usable = True  # False after it could not be read or written
-        self._connection: sqlite3.Connection | None = None
-        self._process = 0
-        self._lock = threading.RLock()  # some builds of SQLite serve only one thread at a time
 
     def get(self, hashes: Iterable[str], fingerprint: str) -> dict[str, np.ndarray]:
         """Return the vectors, float32 [D], of the hashes that the cache holds.
@@ -81,17 +80,8 @@ class FeatureCache:
             By content hash.
         """
         digests = [bytes.fromhex(h) for h in dict.fromkeys(hashes)]
-
-        def select(connection: sqlite3.Connection) -> dict[str, np.ndarray]:
-            vectors = {}
-            for batch in _batches(digests):
-                query = f"SELECT hash, vector FROM features WHERE fingerprint = ? AND hash IN ({_marks(batch)})"
-                for digest, vector in connection.execute(query, (fingerprint, *batch)):
-                    if len(vector) % 4 == 0:
-                        vectors[digest.hex()] = np.frombuffer(vector, "<f4").astype(np.float32)
-            return vectors
-
-        return self._do(select, {}) if digests else {}
+        rows = self._select("SELECT hash, vector FROM features WHERE fingerprint = ? AND hash IN", digests, fingerprint)
+        return {digest.hex(): np.frombuffer(vector, "<f4").astype(np.float32) for digest, vector in rows}
 
     def put(self, vectors: Mapping[str, np.ndarray], fingerprint: str) -> None:
         """Store features.
@@ -104,9 +94,9 @@ class FeatureCache:
             That of the backbone.
         """
         rows = [(fingerprint, bytes.fromhex(h), np.asarray(v, "<f4").tobytes()) for h, v in vectors.items()]
-        self._write("INSERT OR REPLACE INTO features VALUES (?, ?, ?)", rows)
+        self._insert("INSERT OR REPLACE INTO features VALUES (?, ?, ?)", rows)
 
-    def known(self, paths: Iterable[str], status_of: Callable[[str], os.stat_result] | None = None) -> dict[str, str]:
+    def known(self, paths: Iterable[str], status_of: Callable[[str], os.stat_result] = os.stat) -> dict[str, str]:
         """Return the content hashes of files that have not changed since they were read. No file is read.
 
         Parameters
@@ -121,24 +111,14 @@ class FeatureCache:
         dict of str to str
             By path.
         """
-        status_of = status_of or os.stat
-        current: dict[bytes, tuple[str, list[str]]] = {}  # stored path -> status, and the paths of the call
+        current: dict[str, str] = {}
         for path in paths:
-            try:
-                current.setdefault(_key(path), (_status(status_of(path)), []))[1].append(path)
-            except (OSError, ValueError):  # opening the file will raise the right error later
-                continue
-
-        def select(connection: sqlite3.Connection) -> dict[str, str]:
-            hashes: dict[str, str] = {}
-            for batch in _batches(list(current)):
-                query = f"SELECT path, status, hash FROM files WHERE path IN ({_marks(batch)})"
-                for key, status, digest in connection.execute(query, batch):
-                    if status == current[key][0]:
-                        hashes |= {path: digest.hex() for path in current[key][1]}
-            return hashes
-
-        return self._do(select, {}) if current else {}
+            with suppress(OSError, ValueError):  # opening the file will raise the right error later
+                current[path] = _status(status_of(path))
+        rows = self._select("SELECT path, status, hash FROM files WHERE path IN", list({*map(_key, current)}))
+        stored = {key: (status, digest.hex()) for key, status, digest in rows}
+        by_path = {path: stored.get(_key(path), ("", "")) for path in current}
+        return {path: digest for path, (status, digest) in by_path.items() if status == current[path]}
 
     def remember(self, files: Iterable[tuple[str, os.stat_result, str]]) -> None:
         """Store the content hashes of files, for `known`.
@@ -154,124 +134,69 @@ class FeatureCache:
             for path, status, digest in files
             if max(status.st_mtime_ns, status.st_ctime_ns) < settled
         ]
-        self._write("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", rows)
+        self._insert("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", rows)
 
     def clear(self) -> None:
         """Delete all entries and free the disk space."""
-
-        def delete(connection: sqlite3.Connection) -> None:
-            connection.executescript("DELETE FROM features; DELETE FROM files; VACUUM;")
-
-        self._do(delete, None)
-
-    def close(self) -> None:
-        """Close the file; a later call opens it again."""
-        with self._lock:
-            if self._connection is not None and self._process == os.getpid():
-                self._connection.close()
-            self._connection = None
+        self._do(lambda connection: connection.executescript("DELETE FROM features; DELETE FROM files; VACUUM"))
 
     # ---- SQLite
 
-    def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        def insert(connection: sqlite3.Connection) -> None:
+    def _select(self, query: str, keys: Sequence[bytes], *values: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query that ends in IN, for any number of keys."""
+
+        def select(connection: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
+            for start in range(0, len(keys), MAX_QUERY_VALUES):
+                batch = keys[start : start + MAX_QUERY_VALUES]
+                yield from connection.execute(f"{query} ({','.join('?' * len(batch))})", (*values, *batch))
+
+        return self._do(select) if keys else []
+
+    def _insert(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        def insert(connection: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
             with connection:  # commits or rolls back: an interruption leaves nothing half written
                 connection.execute("BEGIN IMMEDIATE")
-                connection.executemany(statement, rows)
+                return connection.executemany(statement, rows)
 
         if rows:
-            self._do(insert, None)
+            self._do(insert)
 
-    def _do(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
-        """Return the result of `work`; after replacing a damaged file, or `otherwise` if there is no cache."""
-        with self._lock:
-            for again in (False, True):
-                if not self.usable:
-                    break
-                try:
-                    return work(self._open())
-                except (sqlite3.Error, OSError) as error:
-                    self.close()
-                    # SQLite's other errors are subclasses: full, locked, read-only, ...
-                    if type(error) is sqlite3.DatabaseError:
-                        self._set_aside(error, though_sound=again)
-                    else:
-                        self._do_without(error)
-        return otherwise
+    def _do(self, work: Callable[[sqlite3.Connection], Iterator[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+        """Return the rows that `work` gives; after replacing a damaged file, or no rows if there is no cache."""
+        for _ in range(2):
+            if not self.usable:
+                break
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with closing(sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_S, isolation_level=None)) as connection:
+                    connection.execute("PRAGMA synchronous = OFF")  # a power cut may damage it: it is started anew
+                    if connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0] < 2:
+                        connection.executescript(SCHEMA)
+                    return list(work(connection))
+            except (sqlite3.Error, OSError) as error:
+                # SQLite's other errors are subclasses: full, locked, read-only, ...
+                if type(error) is not sqlite3.DatabaseError or not self._set_aside(error):
+                    self.usable = False
+                    _warn(
+                        f"the cache of features {self.path} cannot be used ({error}): pictures will be embedded in "
+                        "each run; set HANDFUL_CACHE to a folder where you can write"
+                    )
+        return []
 
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is not None and self._process == os.getpid():
-            return self._connection
-        if self._connection is not None:  # in a forked child: closing it would release the locks of the parent
-            _PARENTS.append(self._connection)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    def _set_aside(self, error: Exception) -> bool:
+        """Rename a damaged file, and return whether that was possible."""
+        aside = self.path.with_name(self.path.name + ".damaged")
         try:
-            _prepare(connection)
-        except BaseException:
-            connection.close()
-            raise
-        self._connection, self._process = connection, os.getpid()
-        return connection
-
-    def _set_aside(self, error: Exception, though_sound: bool) -> None:
-        """Rename a damaged file, unless another process has already replaced it by a sound one."""
-        try:
-            if not though_sound and _sound(self.path):
-                return
-            aside = self.path.with_name(self.path.name + ".damaged")
-            for end in ("-wal", "-shm", ""):  # SQLite would apply a remaining -wal file to the new file
-                if os.path.exists(f"{self.path}{end}"):
-                    os.replace(f"{self.path}{end}", f"{aside}{end}")
-        except OSError as failure:
-            self._do_without(failure)
-            return
+            os.replace(self.path, aside)
+            # SQLite would apply the journal of an interrupted change to the new file
+            self.path.with_name(self.path.name + "-journal").unlink(missing_ok=True)
+        except OSError:
+            return False
         _warn(
-            f"the cache of features {self.path} is damaged ({error}): it was renamed to {aside.name}, and a "
-            "new one was started"
+            f"the cache of features {self.path} is damaged ({error}): it was renamed to {aside.name}, and a new one "
+            "was started"
         )
-
-    def _do_without(self, error: Exception) -> None:
-        self.usable = False
-        reason = getattr(error, "strerror", None) or error
-        _warn(
-            f"the cache of features {self.path} cannot be used ({reason}): pictures will be embedded in each run; "
-            "set HANDFUL_CACHE to a folder where you can write"
-        )
-
-
-_PARENTS: list[sqlite3.Connection] = []
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    end = time.monotonic() + LOCK_TIMEOUT_S
-    while True:
-        try:
-            # WAL allows readers and a writer at the same time. This statement does not wait for locks as others do.
-            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last batches, nothing else
-            tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0]
-            if tables < 2:
-                connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA} COMMIT;")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > end:
-                raise
-            if connection.in_transaction:
-                connection.rollback()
-            time.sleep(0.05)
-
-
-def _sound(path: Path) -> bool:
-    try:
-        connection = sqlite3.connect(path, timeout=LOCK_TIMEOUT_S)
-        try:
-            return bool(connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
-        finally:
-            connection.close()
-    except sqlite3.Error:
-        return False
+        return True
 
 
 def _key(path: str) -> bytes:
@@ -284,14 +209,6 @@ def _status(status: os.stat_result) -> str:
     Size and modification time are not enough: two files of the same size and time may exchange their names.
     """
     return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
-
-
-def _batches(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (values[start : start + MAX_QUERY_VALUES] for start in range(0, len(values), MAX_QUERY_VALUES))
-
-
-def _marks(values: Sequence[Any]) -> str:
-    return ",".join("?" * len(values))
 
 
 def _warn(message: str) -> None:

@@ -5,7 +5,6 @@ Each finished batch is stored in the cache at once, so an interrupted run contin
 
 from __future__ import annotations
 
-import io
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -14,20 +13,19 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from PIL import Image
 
 from handful.backbones.backbone import Backbone, TextBackbone
 from handful.backbones.cache import FeatureCache, content_hash
 from handful.backbones.folders import Opener, Skipped
-from handful.backbones.pictures import BadPicture, decode, open_picture, read, status_of
+from handful.backbones.pictures import BadPicture, decode, read, status_of
 from handful.features import FeatureTable
 from handful.utils.text import shortened
+from handful.utils.threads import available_threads
 
 LOADING_VERSION = 2  # raise it when loading gives other pixels for the same file: cached features are wrong then
 # times the input size: 12-megapixel JPEGs are decoded at 1/4, and their features keep a cosine of 0.999
 DECODE_SCALE = 2
 MAX_THREADS = 8  # by default: each may hold a picture of 360 MB
-MAX_UNSTORED_FILES = 1000  # files that were read and are not yet in the cache
 TEXTS_PER_BLOCK = 512
 
 Progress = Callable[[int, int], object]
@@ -77,12 +75,8 @@ def embed_pictures(
             f"paths is a single path, {paths!r}: give a list of paths, such as find_pictures returns for a folder"
         )
     features = _Features(backbone, cache, f"{backbone.fingerprint}-{LOADING_VERSION}", "pictures")
-    run = _Pictures([os.fsdecode(path) for path in paths], backbone, features, batch, strict, progress, opener)
-    try:
-        run.embed(_cores() if threads is None else threads)
-    finally:
-        run.remember()
-        features.close()
+    run = _Pictures([os.fsdecode(path) for path in paths], features, strict, opener)
+    run.embed(batch, threads or min(available_threads(), MAX_THREADS), progress or _silent)
     return run.result()
 
 
@@ -132,64 +126,33 @@ def embed_texts(
             raise TypeError(f"text {row} is a {type(text).__name__}: texts are strings")
     hashes = [content_hash(text.encode("utf-8", "surrogatepass")) for text in texts]
     by_hash, counts = dict(zip(hashes, texts, strict=True)), Counter(hashes)
-    report = progress or (lambda done, total: None)
+    report = progress or _silent
     features = _Features(backbone, cache, backbone.fingerprint, "texts")
-    try:
-        features.look_up(by_hash)
-        done = sum(counts[content] for content in features.vectors)
+    features.take(features.stored(by_hash))
+    done = sum(counts[content] for content in features.vectors)
+    report(done, len(texts))
+    todo = [content for content in by_hash if content not in features.vectors]
+    todo.sort(key=lambda content: len(by_hash[content]))  # a batch has texts of similar length
+    for start in range(0, len(todo), batch):
+        block = todo[start : start + batch]
+        for content in features.compute(block, [by_hash[content] for content in block]):
+            what = shortened(by_hash[content])
+            raise ValueError(f"backbone {backbone.name} gave features that are not finite for {what!r}")
+        done += sum(counts[content] for content in block)
         report(done, len(texts))
-        todo = [content for content in by_hash if content not in features.vectors]
-        todo.sort(key=lambda content: len(by_hash[content]))  # a batch has texts of similar length
-        for start in range(0, len(todo), batch):
-            block = todo[start : start + batch]
-            for content in features.compute(block, [by_hash[content] for content in block]):
-                what = shortened(by_hash[content])
-                raise ValueError(f"backbone {backbone.name} gave features that are not finite for {what!r}")
-            done += sum(counts[content] for content in block)
-            report(done, len(texts))
-    finally:
-        features.close()
     return FeatureTable(features.rows(hashes), hashes=hashes, texts=texts, source=features.source(hashes))
-
-
-def thumbnail(picture: str | os.PathLike[str] | bytes, size: int = 160, *, opener: Opener | None = None) -> bytes:
-    """Return a picture as a small JPEG without metadata.
-
-    Parameters
-    ----------
-    picture : path or bytes
-        The path of the file, or its content.
-    size : int
-        No side is longer than this, in pixels.
-    opener : callable, optional
-        As in `open_picture`.
-
-    Returns
-    -------
-    bytes
-        The content of a JPEG file.
-    """
-    image = open_picture(picture, at_least=2 * size, opener=opener)
-    image.thumbnail((size, size), Image.Resampling.LANCZOS)
-    file = io.BytesIO()
-    image.save(file, "JPEG", quality=80, optimize=True)
-    return file.getvalue()
 
 
 class _Features:
     """Features by content hash: those of the cache, and those that are computed in this call."""
 
-    def __init__(self, backbone: Backbone | TextBackbone, cache: bool | FeatureCache, key: str, noun: str) -> None:
+    def __init__(self, backbone: Any, cache: bool | FeatureCache, key: str, noun: str) -> None:
         self.backbone, self.key, self.noun = backbone, key, noun
-        self.is_own = not isinstance(cache, FeatureCache)
         self.cache: FeatureCache | None = None
         if cache is not False and backbone.fingerprint:  # without a fingerprint nobody knows what would be found
             self.cache = FeatureCache() if cache is True else cache
         self.vectors: dict[str, np.ndarray] = {}
         self.cached: set[str] = set()
-
-    def look_up(self, contents: Iterable[str]) -> None:
-        self.take(self.stored(contents))
 
     def stored(self, contents: Iterable[str]) -> dict[str, np.ndarray]:
         """Return what the cache has of these contents. Safe to call in threads."""
@@ -228,10 +191,6 @@ class _Features:
             "cached": sum(content in self.cached for content in hashes),
         }
 
-    def close(self) -> None:
-        if self.cache is not None and self.is_own:
-            self.cache.close()
-
 
 class _Lookup(NamedTuple):
     """What a thread found out about one picture. If its content is known already, `vector` and `input` are None."""
@@ -249,64 +208,53 @@ class _Pictures:
     So the batches, and the last bits of the features, do not depend on which thread was first.
     """
 
-    def __init__(
-        self,
-        paths: list[str],
-        backbone: Backbone,
-        features: _Features,
-        batch: int,
-        strict: bool,
-        progress: Progress | None,
-        opener: Opener | None,
-    ) -> None:
-        self.paths, self.backbone, self.features, self.batch, self.strict = paths, backbone, features, batch, strict
-        self.progress, self.opener = progress or (lambda done, total: None), opener
+    def __init__(self, paths: list[str], features: _Features, strict: bool, opener: Opener | None) -> None:
+        self.paths, self.features, self.strict, self.opener = paths, features, strict, opener
         self.waiting: dict[str, tuple[str, np.ndarray]] = {}  # by content hash: path and input of the next batch
         self.hashes: list[str | None] = [None] * len(paths)
         self.bad: dict[str | int, str] = {}  # by row, or by content hash: why it cannot be used
         self.read: list[tuple[str, os.stat_result, str]] = []  # not yet stored in the cache
 
-    def embed(self, threads: int) -> None:
-        opener, known = self.opener, self.features.vectors
+    def embed(self, batch: int, threads: int, progress: Progress) -> None:
         if self.features.cache is not None:
-            status = None if opener is None else lambda path: status_of(path, opener)
+            opener = self.opener
+            status = os.stat if opener is None else lambda path: status_of(path, opener)
             stored_hashes = self.features.cache.known(self.paths, status)
             self.hashes = [stored_hashes.get(path) for path in self.paths]
-            self.features.look_up(stored_hashes.values())
-        todo = [i for i, content in enumerate(self.hashes) if content not in known]
+            self.features.take(self.features.stored(stored_hashes.values()))
+        todo = [i for i, content in enumerate(self.hashes) if content not in self.features.vectors]
         done = reported = len(self.paths) - len(todo)
-        self.progress(done, len(self.paths))
+        progress(done, len(self.paths))
         pool = ThreadPoolExecutor(threads, thread_name_prefix="handful-pictures")
         try:
             upcoming = iter(todo)
             # Only so many pictures are prepared ahead: enough for the next batch while one is embedded.
             lookups: deque[tuple[int, Future[_Lookup]]] = deque()
             for count, index in enumerate(todo, start=1):
-                for i in islice(upcoming, self.batch + threads - len(lookups)):
+                for i in islice(upcoming, batch + threads - len(lookups)):
                     lookups.append((i, pool.submit(self._look, i)))
                 self._settle(index, lookups.popleft()[1])
-                if len(self.waiting) == self.batch or count == len(todo):
+                if len(self.waiting) == batch or count == len(todo):
                     self._embed_waiting()
                 if (settled := done + count - len(self.waiting)) > reported:
                     reported = settled
-                    self.progress(settled, len(self.paths))
+                    progress(settled, len(self.paths))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+            self._remember()
 
     def _look(self, index: int) -> _Lookup:
         """Read a picture and prepare it, unless its content is known. Runs in a thread: it must not change `self`."""
-        path = self.paths[index]
+        path, backbone = self.paths[index], self.features.backbone
         data, status = read(path, self.opener)
         content = content_hash(data)
         if content in self.features.vectors or content in self.waiting:
             return _Lookup(status, content)
-        if content != self.hashes[index]:  # the others were looked up together
-            stored = self.features.stored([content])  # quick, compared with reading
-            if content in stored:
-                return _Lookup(status, content, vector=stored[content])
-        image = decode(data, path, at_least=DECODE_SCALE * max(self.backbone.input_size))
+        if stored := self.features.stored([content]):  # quick, compared with decoding
+            return _Lookup(status, content, vector=stored[content])
+        image = decode(data, path, at_least=DECODE_SCALE * max(backbone.input_size))
         try:
-            return _Lookup(status, content, input=self.backbone.prepare(image))
+            return _Lookup(status, content, input=backbone.prepare(image))
         except MemoryError:
             raise BadPicture(path, "does not fit into memory: make it smaller") from None
 
@@ -325,22 +273,20 @@ class _Pictures:
             self.features.take({content: lookup.vector})
         elif lookup.input is not None and content not in self.features.vectors and content not in self.waiting:
             self.waiting[content] = path, lookup.input
-        if len(self.read) >= MAX_UNSTORED_FILES:
-            self.remember()
 
     def _embed_waiting(self) -> None:
         if not self.waiting:
             return
         inputs = np.stack([prepared for _, prepared in self.waiting.values()])
         for content in self.features.compute(list(self.waiting), inputs):
-            reason = f"has features that are not finite with backbone {self.backbone.name}: leave it out"
+            reason = f"has features that are not finite with backbone {self.features.backbone.name}: leave it out"
             if self.strict:
                 raise BadPicture(self.waiting[content][0], reason)
             self.bad[content] = reason
         self.waiting.clear()
-        self.remember()
+        self._remember()
 
-    def remember(self) -> None:
+    def _remember(self) -> None:
         if self.features.cache is not None:
             self.features.cache.remember(self.read)
         self.read = []
@@ -353,16 +299,13 @@ class _Pictures:
                 hashes.append(content)
             else:
                 skipped.append(Skipped(path, self.bad[index if content is None else content]))
-        source = self.features.source(hashes) | {"device": getattr(self.backbone, "device", "cpu")}
+        source = self.features.source(hashes) | {"device": getattr(self.features.backbone, "device", "cpu")}
         return FeatureTable(self.features.rows(hashes), paths=paths, hashes=hashes, skipped=skipped, source=source)
+
+
+def _silent(done: int, total: int) -> None: ...
 
 
 def _check_count(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{name}={value!r} must be a whole number from 1")
-
-
-def _cores() -> int:
-    """Return the number of cores that this process may use, at most `MAX_THREADS`."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(allowed, MAX_THREADS)

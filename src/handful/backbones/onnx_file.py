@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from functools import partial
@@ -14,11 +13,10 @@ import numpy as np
 from handful.backbones.backbone import Backbone, fingerprint, pooled
 from handful.backbones.onnx_runtime import Session, weights_hash
 from handful.backbones.preprocessing import PRESETS, Preprocessing, as_numbers, as_size, preset_settings
-from handful.utils.limits import JSON_BYTES, check_bytes, in_units
+from handful.utils.files import read_json
 from handful.utils.text import shortened
 
 KEYS = ("preset", "size", "mean", "std", "interpolation", "crop", "output")
-NUMBERS = "fiub"  # kinds of NumPy's: floats, whole numbers, booleans
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
@@ -39,69 +37,63 @@ class OnnxFile(Backbone):
     ):
         if not path.is_file():
             raise FileNotFoundError(f"there is no ONNX file {path}")
-        self.name = name or str(path)
+        self.name, self.dimension = name or str(path), 0
         self.base = sidecar if (sidecar := path.with_suffix(".base.safetensors")).is_file() else None
         settings = _read_sidecar(path) | options
-        output, preset = settings.pop("output", None), settings.pop("preset", None)
+        output = settings.pop("output", None)
         weights = weights_hash(path)
         self._session = Session(path, threads, self.name)
-        self._read_input(settings, {} if preset is None else _preset(preset, path))
-        self._output = self._choose_output(output)
         try:
-            self.preprocessing = Preprocessing(**settings)
+            self.preprocessing = self._read_input(settings)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from None
+        self._output = self._choose_output(output)
         self.fingerprint = fingerprint(weights, self._output, self.preprocessing.describe())
-        self.dimension = self._trial()
-        # The trial is a grey ramp: zeros would hide differences.
         sides = (len(self.preprocessing.mean), *self.input_size)
+        # Running one picture now shows errors of the network before a long run.
+        self.dimension = self._embed(np.zeros((1, *sides), np.float32)).shape[1]
+        # For the comparison of devices a grey ramp: zeros would hide differences.
         ramp = np.linspace(-1, 1, math.prod(sides), dtype=np.float32).reshape(1, *sides)
         trial = {self._input: self._as_input(np.repeat(ramp, self._batch or 1, axis=0))}
         self._session = self._session.on_device(device, trial, partial(Session, path, threads, self.name))
         self.device = self._session.device
 
-    def _read_input(self, settings: dict[str, Any], preset: dict[str, Any]) -> None:
-        """Fill in the size and check the channels. Raise ValueError if something is missing."""
-        inputs = self._session.inputs
-        if len(inputs) != 1:
-            names = ", ".join(i.name for i in inputs)
-            raise ValueError(f"{self.name} has {len(inputs)} inputs ({names}): a backbone has one, the picture")
-        (entry,) = inputs
+    def _read_input(self, settings: dict[str, Any]) -> Preprocessing:
+        """Return how pictures are prepared, from the settings and the shape of the input."""
+        if len(self._session.inputs) != 1:
+            names = ", ".join(entry.name for entry in self._session.inputs)
+            raise ValueError(
+                f"it has {len(self._session.inputs)} inputs ({names}), and a backbone has one, the picture"
+            )
+        (entry,) = self._session.inputs
         shape = entry.shape
         if len(shape) != 4 or entry.type not in TYPES:
             raise ValueError(
-                f"{self.name} takes {entry.type} of shape {shape}: "
-                "float pictures [n, channels, height, width] are needed"
+                f"it takes {entry.type} of shape {shape}, and float pictures [n, channels, height, width] are needed"
             )
         self._input, self._type = entry.name, TYPES[entry.type]
+        self._batch = shape[0] if isinstance(shape[0], int) else None  # some graphs take only batches of one size
         self._channels_last = shape[1] not in (1, 3) and shape[3] in (1, 3)
         channels, *sides = (shape[3], *shape[1:3]) if self._channels_last else shape[1:]
-        self._batch = shape[0] if isinstance(shape[0], int) else None  # some graphs take only batches of one size
-        fixed = [side if isinstance(side, int) else None for side in sides]
-        if None not in fixed:
-            preset = preset | {"size": tuple(fixed)}
-        for key, value in ({"size": None} | preset).items():
-            settings.setdefault(key, value)
-        if settings["size"] is None:
+        own_size = {"size": tuple(sides)} if all(isinstance(side, int) for side in sides) else {}
+        preset = settings.pop("preset", None)
+        settings = ({} if preset is None else preset_settings(preset)) | own_size | settings
+        if missing := [key for key in ("size", "mean", "std") if key not in settings]:
             raise ValueError(
-                f"the file {self.name} does not contain the input size ({shape}): give size=, or write "
-                f'{Path(self.name).with_suffix(".json")} with {{"size": 224, "mean": [..], "std": [..]}}'
+                f"the {', '.join(missing)} of its pictures are not known (its input is {shape}): give them or a "
+                f"preset ({', '.join(PRESETS)}), or write {Path(self.name).with_suffix('.json')} with "
+                '{"size": 224, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}, the numbers of most '
+                "networks trained with torch on ImageNet"
             )
-        if any(f not in (None, side) for f, side in zip(fixed, settings["size"], strict=True)):
-            raise ValueError(f"{self.name} takes pictures of {fixed[0]} x {fixed[1]}, and size says {settings['size']}")
-        if missing := [key for key in ("mean", "std") if key not in settings]:
-            raise ValueError(
-                f"the scale of the pixels for {self.name} is not known: give {' and '.join(missing)} or a preset "
-                f"({', '.join(PRESETS)}), or write "
-                f'{Path(self.name).with_suffix(".json")} with {{"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, '
-                "0.225]}, the numbers of most networks trained with torch on ImageNet"
-            )
+        if any(isinstance(a, int) and a != b for a, b in zip(sides, settings["size"], strict=True)):
+            raise ValueError(f"it takes pictures of {sides[0]} x {sides[1]}, and size says {settings['size']}")
         count = channels if isinstance(channels, int) else 3
         for key in ("mean", "std"):
             if len(settings[key]) == 1:
                 settings[key] = settings[key] * count
         if len(settings["mean"]) != count or count not in (1, 3):
-            raise ValueError(f"{self.name} takes {channels} channels, and mean has {len(settings['mean'])} numbers")
+            raise ValueError(f"it takes {channels} channels, and mean has {len(settings['mean'])} numbers")
+        return Preprocessing(**settings)
 
     def _choose_output(self, requested: str | None) -> str:
         names: list[str] = [entry.name for entry in self._session.outputs]
@@ -115,12 +107,6 @@ class OnnxFile(Backbone):
             )
         return requested
 
-    def _trial(self) -> int:
-        """Return the number of features. Running one picture now shows errors of the network before a long run."""
-        check_bytes(4 * len(self.preprocessing.mean) * math.prod(self.input_size), f"a picture for {self.name}")
-        features = self._embed(np.zeros((1, len(self.preprocessing.mean), *self.input_size), np.float32))
-        return int(features.shape[1])
-
     def _as_input(self, batch: np.ndarray) -> np.ndarray:
         if self._channels_last:
             batch = np.ascontiguousarray(batch.transpose(0, 2, 3, 1))
@@ -131,28 +117,20 @@ class OnnxFile(Backbone):
         n, step = len(batch), self._batch or len(batch)
         if n % step:
             batch = np.concatenate([batch, np.zeros((step - n % step, *batch.shape[1:]), batch.dtype)])
-        rows = [self._run(batch[i : i + step]) for i in range(0, n, step)]
-        return (rows[0] if len(rows) == 1 else np.concatenate(rows))[:n]
+        return np.concatenate([self._run(batch[i : i + step]) for i in range(0, n, step)])[:n]
 
     def _run(self, batch: np.ndarray) -> np.ndarray:
         (features,) = self._session.run([self._output], {self._input: batch})
         what = f"the output {shortened(self._output, 100)} of {self.name}"
-        if not isinstance(features, np.ndarray) or features.dtype.kind not in NUMBERS:
+        if not isinstance(features, np.ndarray) or features.dtype.kind not in "fiub":
             kind = features.dtype if isinstance(features, np.ndarray) else type(features).__name__
             raise ValueError(f"{what} is of type {kind}: numbers are needed")
         if features.ndim and len(features) != len(batch):
             raise ValueError(f"{self.name} gives {len(features)} rows for {len(batch)} pictures: one each is needed")
         rows = pooled(features, what)
-        if rows.shape[1] != (before := getattr(self, "dimension", rows.shape[1])):
-            raise ValueError(f"{what} has {rows.shape[1]} features for some pictures and {before} for others")
+        if self.dimension not in (0, rows.shape[1]):
+            raise ValueError(f"{what} has {rows.shape[1]} features for some pictures and {self.dimension} for others")
         return rows
-
-
-def _preset(name: Any, path: Path) -> dict[str, Any]:
-    try:
-        return preset_settings(name)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
 
 
 def _read_sidecar(path: Path) -> dict[str, Any]:
@@ -160,28 +138,16 @@ def _read_sidecar(path: Path) -> dict[str, Any]:
     sidecar = path.with_suffix(".json")
     if not sidecar.is_file():
         return {}
-    settings = read_json(sidecar)
-    if not isinstance(settings, dict) or (unknown := [key for key in settings if key not in KEYS]):
-        wrong = (
-            shortened(", ".join(map(repr, unknown)), 200)
-            if isinstance(settings, dict)
-            else f"a {type(settings).__name__}"
-        )
-        raise ValueError(f"{sidecar} holds {wrong}: an object with {', '.join(KEYS)} is needed")
-    checked: dict[str, Callable[[Any], Any]] = {"size": as_size} | {
-        name: partial(as_numbers, what=name) for name in ("mean", "std")
+    settings = {key: value for key, value in read_json(sidecar).items() if value is not None or key == "crop"}
+    if unknown := [key for key in settings if key not in KEYS]:
+        names = shortened(", ".join(map(repr, unknown)), 200)
+        raise ValueError(f"{sidecar} holds {names}: an object with {', '.join(KEYS)} is needed")
+    readers: dict[str, Callable[[Any], Any]] = {
+        "size": as_size,
+        "mean": partial(as_numbers, what="mean"),
+        "std": partial(as_numbers, what="std"),
     }
     try:
-        return {key: checked[key](value) if key in checked else value for key, value in settings.items()}
+        return {key: readers[key](value) if key in readers else value for key, value in settings.items()}
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{sidecar}: {shortened(str(error), 200)}") from None
-
-
-def read_json(file: Path) -> Any:
-    """Return the content of a JSON file that lies beside a network."""
-    if file.stat().st_size > JSON_BYTES:
-        raise ValueError(f"{file} has more than {in_units(JSON_BYTES)}: a few settings are needed")
-    try:
-        return json.loads(file.read_text("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is not JSON: {shortened(str(error), 200)}") from None

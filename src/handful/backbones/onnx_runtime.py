@@ -7,7 +7,6 @@ if it gives the features of the CPU: both get the same trial input when the netw
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.backbones.folders import shown
 from handful.utils.extras import need
-from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
 AUTO, CPU = "auto", "cpu"
@@ -38,8 +35,6 @@ DEVICES = (AUTO, CPU, *PACKAGES)
 TOLERANCE = 1e-2  # of the length of the features: half precision is near 1e-3, a broken driver far from it
 NOISE = r"\[ONNXRuntimeError\] : \d+ : \w+ : |/\S*onnxruntime\S* |\S*onnxruntime::\S*\(.*?\) "
 MAX_MESSAGE_LENGTH = 300  # characters of a message of ONNX Runtime
-MAX_NAME = 100  # characters of a name in a message
-WIDEST_NUMBER_BYTES = 8
 
 
 class Session:
@@ -158,29 +153,24 @@ def weights_hash(path: Path) -> str:
 def other_weights(path: Path) -> list[Path]:
     """Return the other files that hold weights of an ONNX file, sorted by name.
 
-    Raises ValueError if it is no ONNX file, if one of the others is not in its folder, or if the weights would take too
-    much memory.
+    Raises ValueError if it is no ONNX file, or if one of the others is not in its folder.
     """
     onnx = need("onnx", "an ONNX backbone")
-    check_bytes(path.stat().st_size, str(path))
     try:
         model = onnx.load(str(path), load_external_data=False)
     except Exception as error:
-        raise ValueError(f"{path} cannot be read as an ONNX network: {shown(str(error)[:MAX_NAME])}") from None
-    names = set()
-    for tensor in _tensors(model, onnx.TensorProto):
-        check_bytes(math.prod(max(side, 0) for side in tensor.dims) * WIDEST_NUMBER_BYTES, f"a tensor of {path}")
-        names |= {entry.value for entry in tensor.external_data if entry.key == "location"}
-    files = [path.parent / name for name in sorted(names)]
-    for file, name in zip(files, sorted(names), strict=True):
+        raise ValueError(f"{path} cannot be read as an ONNX network: {_message(error)}") from None
+    tensors = _tensors(model, onnx.TensorProto)
+    names = {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
+    for name in names:
         try:
-            inside = file.resolve().is_relative_to(path.parent.resolve()) and file.is_file()
+            inside = (path.parent / name).resolve().is_relative_to(path.parent.resolve())
+            inside = inside and (path.parent / name).is_file()
         except (OSError, ValueError):  # not a valid file name
             inside = False
         if not inside:
-            raise ValueError(f"{path} keeps weights in {shown(name[:MAX_NAME])}, which is not a file in its folder")
-    check_bytes(sum(file.stat().st_size for file in files), f"the weights of {path}")
-    return files
+            raise ValueError(f"{path} keeps weights in {shortened(name)}, which is not a file in its folder")
+    return [path.parent / name for name in sorted(names)]
 
 
 def _tensors(message: Any, kind: type) -> Iterator[Any]:
@@ -201,7 +191,5 @@ def _difference(a: list[Any], b: list[Any]) -> float:
 
 def _message(error: Exception) -> str:
     """Return the message of ONNX Runtime without places in its source, shortened: names in a file can be long."""
-    if isinstance(error, MemoryError) or re.search("bad_alloc|requested bytes|allocate memory", str(error)):
-        return "it needs more memory than there is"
     text = " ".join(re.sub(NOISE, "", str(error)[: 4 * MAX_MESSAGE_LENGTH]).split())
     return shortened(text, MAX_MESSAGE_LENGTH)

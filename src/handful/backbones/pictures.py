@@ -184,6 +184,30 @@ def picture_size(path: str | os.PathLike[str], *, opener: Opener | None = None) 
         return (height, width) if turn >= 5 else (width, height)
 
 
+def thumbnail(picture: str | os.PathLike[str] | bytes, size: int = 160, *, opener: Opener | None = None) -> bytes:
+    """Return a picture as a small JPEG without metadata.
+
+    Parameters
+    ----------
+    picture : path or bytes
+        The path of the file, or its content.
+    size : int
+        No side is longer than this, in pixels.
+    opener : callable, optional
+        As in `open_picture`.
+
+    Returns
+    -------
+    bytes
+        The content of a JPEG file.
+    """
+    image = open_picture(picture, at_least=2 * size, opener=opener)
+    image.thumbnail((size, size), Image.Resampling.LANCZOS)
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=80, optimize=True)
+    return file.getvalue()
+
+
 def read(path: str | os.PathLike[str], opener: Opener | None = None) -> tuple[bytes, os.stat_result]:
     """Return the bytes of a picture's file, and the status of the file after reading."""
     with opened(path, PICTURES, opener) as file:

@@ -12,7 +12,6 @@ how tokens are pooled (`1_Pooling/config.json`) and how long a text may be (`sen
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -21,11 +20,9 @@ from typing import Any
 import numpy as np
 
 from handful.backbones.backbone import TextBackbone, fingerprint, unit_rows
-from handful.backbones.onnx_file import read_json
 from handful.backbones.onnx_runtime import Session, weights_hash
 from handful.utils.extras import ENCODERS, TEXT, need
-from handful.utils.files import in_brief
-from handful.utils.limits import in_units
+from handful.utils.files import in_brief, read_json
 from handful.utils.text import shortened
 
 MINILM, MINILM_DIMENSION = "minilm", 384
@@ -37,7 +34,6 @@ FORMAT = 1  # part of MiniLM's fingerprint: raise it when features change
 MAX_TOKENS = 126  # of a piece, besides its start and its end: the network was trained on 128
 
 TOKENIZER = "tokenizer.json"
-MAX_TOKENIZER_BYTES = 2**27  # real ones have up to 20 MB
 DEFAULT_LENGTH, MAX_LENGTH = 256, 8192  # tokens of a piece
 TOKEN_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 OUTPUTS = ("sentence_embedding", "last_hidden_state", "token_embeddings")  # the usual names, the best first
@@ -49,24 +45,6 @@ TRIAL = "A short text. \N{LINEAR B SYLLABLE B008 A}"  # with a word that no voca
 BATCH_TOKENS = 2048
 MAX_PIECES = 64  # of one text: of a longer one, as many as this, spread evenly over it
 SLICE = 2**16  # characters that are cut into tokens at once
-MAX_STEPS = 16  # of a part of a tokenizer. ALBERT's normalizer has 7
-# What published encoders are made of (BERT, MPNet, RoBERTa, ALBERT, XLM-R, DeBERTa, T5, ModernBERT, Gemma), by part:
-# the name of the steps in a sequence, and the steps.
-PARTS = {
-    "normalizer": (
-        "normalizers",
-        {"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt", "Precompiled", "Replace", "Strip",
-         "StripAccents"},
-    ),
-    "pre_tokenizer": (
-        "pretokenizers",
-        {"BertPreTokenizer", "ByteLevel", "Digits", "Metaspace", "Punctuation", "Split", "Whitespace",
-         "WhitespaceSplit"},
-    ),
-    "post_processor": ("processors", {"BertProcessing", "ByteLevel", "RobertaProcessing", "TemplateProcessing"}),
-}  # fmt: skip
-MODELS = {"BPE": "merges", "WordPiece": "max_input_chars_per_word", "Unigram": "unk_id", "WordLevel": "vocab"}
-EXPRESSIONS = {" {2,}": 2, r"\s+": 1}  # regular expressions, and how many characters they match at least
 
 
 class SentenceEncoder(TextBackbone):
@@ -180,11 +158,9 @@ def encoder_of(folder: Path, threads: int | None = None) -> SentenceEncoder:
     network, pooling, length = network_file(folder), _pooling(folder), _length(folder)
     file = folder / TOKENIZER
     unread = f"{file} cannot be read as a tokenizer"
-    if file.stat().st_size > MAX_TOKENIZER_BYTES:
-        raise ValueError(f"{unread}: it has more than {in_units(MAX_TOKENIZER_BYTES)}")
     description = file.read_bytes()
-    parts = _ask(unread, lambda: _checked(json.loads(description)))
-    tokenizer = _ask(unread, tokenizers.Tokenizer.from_str, json.dumps(parts))
+    tokenizer = _ask(unread, tokenizers.Tokenizer.from_buffer, description)
+    tokenizer.no_padding()
     if tokenizer.num_special_tokens_to_add(False) > length // 2:
         raise ValueError(f"{unread}: it puts more tokens around a text than the network can read")
     tokenizer.enable_truncation(length)
@@ -216,49 +192,7 @@ def _ask(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
     except BaseException as error:  # a panic of Rust is no Exception
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        malformed = isinstance(error, (AttributeError, LookupError, TypeError))
-        reason = f"it is not built like one ({error})" if malformed else str(error)
-        raise ValueError(f"{what}: {shortened(reason, 200)}") from None
-
-
-def _checked(settings: Any) -> dict[str, Any]:
-    """Return the parts of a tokenizer that are used. Raise ValueError for those that published encoders do not have.
-
-    A stranger's tokenizer could make a text a million times as long, or search in it for hours.
-    """
-    if not isinstance(settings, dict) or not isinstance(settings.get("model"), dict):
-        raise ValueError("it has no model: give the tokenizer.json that belongs to the network")
-    model = settings["model"]
-    guess = next((kind for kind, key in MODELS.items() if key in model), None)  # old files do not name it
-    parts = {
-        "version": "1.0",
-        "added_tokens": settings.get("added_tokens") or [],
-        "model": {"type": guess} | model,
-    }
-    for name, (inside, known) in PARTS.items():
-        part = parts[name] = settings.get(name)
-        steps = [] if part is None else part[inside] if part["type"] == "Sequence" else [part]
-        kinds = [step["type"] for step in steps]
-        if len(steps) > MAX_STEPS or not known.issuperset(kinds):
-            raise ValueError(
-                f"its {name} is {shortened(' + '.join(map(str, kinds)))}, and published sentence encoders have none "
-                "like that: give a function from Python"
-            )
-        for step in steps:
-            if step["type"] == "TemplateProcessing":
-                tokens = {piece["SpecialToken"]["id"] for piece in step["single"] if "SpecialToken" in piece}
-                if not step["special_tokens"].keys() >= tokens:
-                    raise ValueError("its TemplateProcessing names a token that it does not have")
-            if "pattern" not in step:
-                continue
-            ((kind, pattern),) = step["pattern"].items()
-            matched = len(pattern) if kind == "String" else EXPRESSIONS.get(pattern, 0)
-            if matched < max(1, len(step.get("content", ""))):
-                raise ValueError(
-                    f"its {step['type']} of {shortened(repr(pattern))} can make a text longer, or is a regular "
-                    "expression that published sentence encoders do not have: give a function from Python"
-                )
-    return parts
+        raise ValueError(f"{what}: {shortened(str(error), 200)}") from None
 
 
 def _pooling(folder: Path) -> str:
@@ -284,8 +218,7 @@ def _length(folder: Path) -> int:
 
 
 def _settings(file: Path) -> Mapping[str, Any]:
-    settings = read_json(file) if file.is_file() else {}
-    return settings if isinstance(settings, dict) else {}
+    return read_json(file) if file.is_file() else {}
 
 
 def _spread(pieces: Sequence[Any]) -> list[Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from handful.utils import interrupts
 
-COMMANDS = (  # one file each, in the order of --help
-    "demo", "practice", "label", "check", "ask", "predict", "promote", "workbench", "serve", "info", "methods",
-    "backbones", "embed", "bench", "base", "datasets", "train", "export", "warm",
+COMMANDS = (  # one file each, in the order of --help: first those of every day
+    "demo", "label", "ask", "check", "promote", "predict", "workbench", "serve",
+    "embed", "info", "bench", "methods", "backbones", "train", "base", "export", "warm",
 )  # fmt: skip
 with interrupts.quick():
     from importlib import import_module

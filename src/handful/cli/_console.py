@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,11 @@ def console_for(as_json: bool) -> Console:
     from rich.console import Console
 
     return Console(stderr=as_json, highlight=False)
+
+
+def print_json(document: object) -> None:
+    """Print what --json asks for."""
+    typer.echo(json.dumps(document, indent=2, default=str))  # a table may hold dates
 
 
 def print_lines(console: Console, lines: Sequence[str]) -> None:
@@ -115,19 +121,31 @@ def stoppable(console: Console, kept: str) -> Iterator[None]:
         raise typer.Exit(interrupts.STOPPED) from None
 
 
-def print_table(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table of text, the first columns to the left and numbers to the right; of many rows, the first ones."""
+def print_table(
+    console: Console,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: int = 1,
+    limit: int | None = None,
+    title: str = "",
+    note: str = "",
+) -> None:
+    """Print a table of text, `left` columns to the left and the others to the right, and at most `limit` rows."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(
+        title=title or None, caption=Text(note) if note else None, title_justify="left", caption_justify="left",
+        box=None, pad_edge=False, header_style="bold",
+    )  # fmt: skip
     for place, name in enumerate(head):
-        table.add_column(name, justify="right" if place else "left")
-    for row in rows[:MAX_TABLE_ROWS]:
+        table.add_column(name, no_wrap=not place, justify="left" if place < left else "right")
+    for row in rows[:limit]:
         table.add_row(*map(Text, row))
     console.print(table)
-    if len(rows) > MAX_TABLE_ROWS:
-        console.print(f"and {len(rows) - MAX_TABLE_ROWS} more; --json lists all.", markup=False)
+    if limit is not None and len(rows) > limit:
+        console.print(f"and {len(rows) - limit} more; --json lists all.", markup=False)
 
 
 def skipped_rows(skipped: Sequence[tuple[str, str]]) -> list[dict[str, str]]:

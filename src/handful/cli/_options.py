@@ -23,14 +23,6 @@ TextColumn = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Answer yes to what is asked about files that others may have made.")]
-OutlierShare = Annotated[
-    str | None,
-    typer.Option(
-        metavar="auto|SHARE",
-        help="About how much of the pile belongs to none of the classes, between 0 and 1. auto: estimated from the "
-        "pile.",
-    ),
-]
 Precision = Annotated[
     float | None,
     typer.Option(
@@ -48,49 +40,6 @@ Heads = Annotated[
     ),
 ]
 Host = Annotated[str, typer.Option(help="The address to listen on; only addresses of this machine are allowed.")]
-
-
-@dataclass(frozen=True)
-class DecisionOptions:
-    """What is called unknown, and by which method."""
-
-    PANEL: ClassVar[str] = "What is called unknown"
-
-    outlier_share: OutlierShare = "auto"
-    method: Annotated[str, typer.Option(help="The method; `handful methods` lists them.")] = "auto"
-    unknown_rate: Annotated[
-        float | None, typer.Option(help="Call exactly this share of the pile unknown, between 0 and 1.")
-    ] = None
-    max_false_unknown: Annotated[
-        float | None,
-        typer.Option(help="Call at most this share of the items that belong to a class unknown, between 0 and 1."),
-    ] = None
-    precision: Precision = None
-    fdr: Annotated[
-        float | None,
-        typer.Option(
-            help="With --method conformal: let about this share at most of the items that are called unknown belong to "
-            "a class, between 0 and 1. Default: 0.1."
-        ),
-    ] = None
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="Call items unknown whose P(unknown) is above this part of P(unknown) + P(closest class)."),
-    ] = None
-    group_detail: Annotated[
-        float,
-        typer.Option(
-            min=-2, max=2, help="How fine the groups of unknowns are: -2 gives few, coarse groups, 2 many, fine ones."
-        ),
-    ] = 0.0
-
-    def arguments(self) -> dict[str, Any]:
-        """The keyword arguments of `handful.project.label_items`."""
-        share = "auto" if self.outlier_share is None else parse_share(self.outlier_share)
-        options = asdict(self) | {"outlier_share": share}
-        if self.fdr is None:  # a parameter of the method, which most methods do not have
-            del options["fdr"]
-        return options
 
 
 @dataclass(frozen=True)
@@ -192,33 +141,32 @@ class ClusterOptions:
 
     PANEL: ClassVar[str] = "Many machines"
 
-    engine: Annotated[
+    where: Annotated[
         str,
-        typer.Option(help="local: this machine. ray: the machines of a Ray cluster, see docs/how-to/many-machines.md."),
-    ] = "local"
-    address: Annotated[
-        str | None,
         typer.Option(
-            help="With --engine ray: the address of the cluster, HOST:PORT; or auto: the cluster that runs here. "
-            "Default: only this machine."
+            "--engine",
+            metavar="local|ray|ray:ADDRESS",
+            help="local: this machine. ray: Ray on this machine; ray:auto: the Ray cluster that runs here; "
+            "ray:HOST:PORT: the cluster at that address. See docs/how-to/many-machines.md.",
         ),
-    ] = None
+    ] = "local"
+
+    @property
+    def engine(self) -> str:
+        return self.where.partition(":")[0]
+
+    @property
+    def address(self) -> str | None:
+        return self.where.partition(":")[2] or None
 
     def check(self) -> None:
-        """Raise ValueError for an unknown engine or an address without one; ImportError if Ray is not installed."""
-        check_engine(self.engine, self.address)
+        """Raise ValueError for an unknown engine, ImportError if Ray is needed and not installed."""
+        if self.engine not in ENGINES or (self.address and self.engine != "ray"):
+            raise ValueError(f"there is no engine {self.where!r}; there are: {', '.join(ENGINES)}, ray:ADDRESS")
+        if self.engine == "ray":
+            from handful.utils.ray import need
 
-
-def check_engine(engine: str, address: str | None = None) -> None:
-    """The same, before any file is read."""
-    if engine not in ENGINES:
-        raise ValueError(f"there is no engine {engine!r}; there are: {', '.join(ENGINES)}")
-    if address is not None and engine != "ray":
-        raise ValueError(f"--address {address} is where a Ray cluster is: give --engine ray too, or leave it out")
-    if engine == "ray":
-        from handful.utils.ray import need
-
-        need()
+            need()
 
 
 def parse_share(text: str) -> float | str:
@@ -229,13 +177,18 @@ def parse_share(text: str) -> float | str:
         raise ValueError(f"--outlier-share {text!r}: give auto, or a number between 0 and 1") from None
 
 
+def parse_numbers(text: str) -> list[float]:
+    """Numbers with commas between them."""
+    return [float(part) for part in text.split(",")]
+
+
 def parse_pixel_numbers(**options: str | None) -> dict[str, list[float]]:
     """Lists of numbers that come as text, by the name of their option; those that are None are left out."""
     numbers: dict[str, list[float]] = {}
     for name, text in options.items():
         try:
             if text is not None:
-                numbers[name] = [float(part) for part in text.split(",")]
+                numbers[name] = parse_numbers(text)
         except ValueError:
             raise ValueError(f"--{name} {text}: give numbers with commas between them") from None
     return numbers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from handful.cli._app import command
-from handful.cli._console import console_for, stoppable
+from handful.cli._console import console_for, print_json, stoppable
 from handful.cli._options import Json
 from handful.cli._questions import ask_about, print_next
 
@@ -42,6 +41,6 @@ def ask(
             ask_about(console, sitting, answers, no_open)
         if as_json:
             files = {sitting.path.name: str(sitting.path.resolve())}
-            typer.echo(json.dumps({**sitting.document(), "files": files}, indent=2))
+            print_json({**sitting.document(), "files": files})
             return
         print_next(console, sitting)

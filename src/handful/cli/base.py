@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from handful.cli._app import command
-from handful.cli._console import console_for, print_lines, progress_bars, stoppable
+from handful.cli._console import console_for, print_json, print_lines, progress_bars, stoppable
 from handful.cli._options import ALL_HEADS, Heads, Json, TableOptions, parse_heads
 
 
@@ -28,16 +27,9 @@ def base(
         ),
     ] = None,
     heads: Heads = ALL_HEADS,
-    order: Annotated[
-        int,
-        typer.Option(
-            min=1, max=2, help="Heads with an inner descent: 2 follows its gradient; 1 takes it as constant, faster."
-        ),
-    ] = 2,
     negatives: Annotated[int, typer.Option(min=0, help="How many of the items to keep, for POODLE.")] = 1000,
     episodes: Annotated[int, typer.Option(min=1, help="How many tasks a head learns from, at most.")] = 20_000,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the tasks, the start and the held-out classes.")] = 0,
-    save_every: Annotated[float, typer.Option(min=0.0, help="Seconds between two writings of the state.")] = 10.0,
     *,
     table: TableOptions,
     as_json: Json = False,
@@ -62,22 +54,14 @@ def base(
     checkpoint = output.with_name(f"{output.name}.learning")
     with stoppable(console, "The same command continues."), progress_bars(console, "tasks") as progress:
         learned = learn_base(
-            base_classes,
-            validation=validation,
-            heads=parse_heads(heads),
-            negatives=negatives,
-            episodes=episodes,
-            order=order,
-            seed=seed,
-            checkpoint=checkpoint,
-            save_every=save_every,
-            progress=partial(progress, "learning"),
-        )
+            base_classes, validation=validation, heads=parse_heads(heads), negatives=negatives, episodes=episodes,
+            seed=seed, checkpoint=checkpoint, progress=partial(progress, "learning"),
+        )  # fmt: skip
     learned.save(output)
     checkpoint.unlink(missing_ok=True)
     about = learned.about
     if as_json:
-        typer.echo(json.dumps(about | {"features": learned.dimension, "file": str(output), "mark": learned.mark}))
+        print_json(about | {"features": learned.dimension, "file": str(output), "mark": learned.mark})
         return
     for name, figures in about["heads"].items():
         before, after = figures["before"], figures["after"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from handful.cli._app import command
-from handful.cli._console import console_for, print_lines, print_table, stoppable
+from handful.cli._console import MAX_TABLE_ROWS, console_for, print_json, print_lines, print_table, stoppable
 from handful.cli._options import Json
 from handful.cli._questions import ask_about, print_next
 
@@ -60,7 +59,7 @@ def check(
             print_lines(console, [problem])
         if as_json:
             files = {sitting.path.name: str(sitting.path.resolve())}
-            typer.echo(json.dumps({**sitting.document(), "files": files}, indent=2))
+            print_json({**sitting.document(), "files": files})
             return
         _print_checked(console, sitting)
 
@@ -72,5 +71,5 @@ def _print_checked(console: Console, sitting: Sitting) -> None:
     rows = [[name, *map(str, counts[name]), estimate.in_words()] for name, estimate in checked.by_class.items()]
     if rows:
         console.print()
-        print_table(console, HEAD, rows)
+        print_table(console, HEAD, rows, limit=MAX_TABLE_ROWS)
     print_next(console, sitting)

@@ -38,7 +38,7 @@ class DatasetOptions:
     dataset: Annotated[
         str | None,
         typer.Option(
-            help="PICTURES is a data set that `handful datasets` lists: its name, or auto: found by its files."
+            help="PICTURES is a data set of `handful train --list-datasets`: its name, or auto: found by its files."
         ),
     ] = None
     split: Annotated[
@@ -205,14 +205,14 @@ def _embed_texts(
     as_json: bool,
 ) -> None:
     from handful.features import write
-    from handful.project.items import load_for
-    from handful.project.text_items import TextSource, embed_items, read_labelled_texts
+    from handful.project.items import Reading, load_for, read_labelled_texts
 
     console = console_for(as_json)
     with stoppable(console, CACHE_KEPT * reading.cache), progress_bars(console, "texts") as progress:
         network = load_for("texts", backbone.backbone, backbone.input_options())
-        items = read_labelled_texts(path, TextSource(text, label, reading.strict))
-        items = embed_items(items, network, "texts", progress, reading.cache)
+        columns = {} if label is None else {"label": label}
+        how = Reading("texts", network, columns, text, reading.strict, reading.cache, progress=progress)
+        items = read_labelled_texts(path, how)
         output.parent.mkdir(parents=True, exist_ok=True)
         write(items, output)
     if as_json:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from handful.cli._app import command
-from handful.cli._console import console_for
+from handful.cli._console import console_for, print_json, print_lines
 from handful.cli._options import Json, TableOptions
 
 MAX_LISTED_CLASSES = 20
@@ -34,24 +33,21 @@ def info(
     table = read(path, warn=False, **columns.arguments())
     facts = describe(table)
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        print_json(facts)
         return
-    from rich.table import Table
-
     from handful.core.checks import shortened
 
-    rows = Table(title=f"{facts['name']}: {facts['items']:,} items, {facts['classes']} classes", show_header=False)
+    lines = [f"{facts['name']}: {facts['items']:,} items, {facts['classes']} classes"]
     for name, value in facts.items():
         if name not in ("name", "counts", "columns", "others", "set_aside"):
-            rows.add_row(name.replace("_", " "), _in_words(value))
-    console = console_for(False)
-    console.print(rows)
+            lines.append(f"  {name.replace('_', ' ')}: {_in_words(value)}")
     if table.about_columns:
-        console.print(table.about_columns[0].upper() + table.about_columns[1:], markup=False)
+        lines.append(table.about_columns[0].upper() + table.about_columns[1:])
     counts = sorted(facts["counts"].items(), key=lambda pair: -pair[1])
     listed = ", ".join(f"{shortened(str(name))} {count}" for name, count in counts[:MAX_LISTED_CLASSES])
     more = len(counts) - MAX_LISTED_CLASSES
-    console.print(f"Items per class: {listed}" + (f" and {more} more" if more > 0 else ""))
+    lines.append(f"Items per class: {listed}" + (f" and {more} more" if more > 0 else ""))
+    print_lines(console_for(False), lines)
 
 
 def _in_words(value: object) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -16,10 +15,12 @@ import typer
 from handful.cli._app import command
 from handful.cli._console import (
     CACHE_KEPT,
+    MAX_TABLE_ROWS,
     PARTS_KEPT,
     absolute,
     ask_user,
     console_for,
+    print_json,
     print_lines,
     print_skipped,
     print_table,
@@ -29,16 +30,15 @@ from handful.cli._console import (
     written_tables,
 )
 from handful.cli._options import (
-    BackboneOptions,
     ClusterOptions,
-    DecisionOptions,
     Json,
-    ReadingOptions,
+    Precision,
     Sort,
-    TableOptions,
     TextColumn,
     Yes,
-    check_engine,
+    parse_names,
+    parse_numbers,
+    parse_share,
 )
 
 if TYPE_CHECKING:
@@ -48,8 +48,19 @@ if TYPE_CHECKING:
 
 ROWS_KEPT = "What is done so far is stored: the same command continues from there."
 DEFAULT_OUTPUT = Path("handful-out")
-SAID_PANEL = "What else you know"
 FEATURES = "features"  # the folder of embedded parts inside the output folder
+
+
+def _flag(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()]
+
+
+SETTINGS: dict[str, dict[str, Callable[[str], Any]]] = {  # what --set takes, by the field of `Job` that it is part of
+    "decision": dict.fromkeys(("unknown_rate", "max_false_unknown", "threshold", "fdr", "group_detail"), float),
+    "backbone_options": {"device": str, "preset": str, "size": int, "mean": parse_numbers, "std": parse_numbers},
+    "table": {"columns": parse_names, "exclude": parse_names, "embedding": str},
+    "": {"strict": _flag, "cache": _flag},
+}
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,91 @@ class ResultOptions:
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier results in the folder.")] = False
 
 
+@dataclass(frozen=True)
+class KnowledgeOptions:
+    """What a person knows beside the examples."""
+
+    PANEL: ClassVar[str] = "What else you know"
+
+    unknown: Annotated[
+        Path | None,
+        typer.Option(
+            help="Examples that belong to none of the classes: a folder of pictures or .txt files, or a table. A few "
+            "make the labels much better.",
+        ),
+    ] = None
+    corrections: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Corrected labels, as the report page stores them (.json), or a .csv with the "
+            "columns path and label; the label unknown means none of the classes. The items become examples. May be "
+            "given several times.",
+        ),
+    ] = None
+    class_names: Annotated[
+        bool,
+        typer.Option(
+            "--class-names",
+            help="Texts only: take the name of each class as one more example of it. Helps much where a class has one "
+            "or two examples and a name that says what it is about; a name such as c17 does harm.",
+        ),
+    ] = False
+    undo: Annotated[
+        bool, typer.Option("--undo", help="With RESULTS: take back what was said last, and label again.")
+    ] = False
+
+
+@dataclass(frozen=True)
+class MethodOptions:
+    """How items are turned into features, and features into labels."""
+
+    PANEL: ClassVar[str] = "How the pile is labelled"
+
+    outlier_share: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|SHARE",
+            help="About how much of the pile belongs to none of the classes, between 0 and 1. auto: estimated from the "
+            "pile.",
+        ),
+    ] = "auto"
+    precision: Precision = None
+    method: Annotated[str, typer.Option(help="The method; `handful methods` lists them.")] = "auto"
+    backbone: Annotated[
+        str,
+        typer.Option(
+            help="For pictures: good (two networks, the default), fast (one, three times as fast) or best (three, "
+            "slower still); a name that `handful backbones` lists; or an .onnx file. For texts: minilm, or a folder "
+            "with an encoder."
+        ),
+    ] = ""
+    base: Annotated[
+        Path | None,
+        typer.Option(
+            help="What is known about the backbone's base classes, MODEL.base.safetensors: for methods that centre on "
+            "their mean or learn from them. Default: the file beside MODEL.onnx, or the mean that `handful embed` "
+            "stored in a table.",
+        ),
+    ] = None
+    text: TextColumn = None
+    label: Annotated[
+        str | None, typer.Option(help="The column (or array) of labels. Default: label (labels), if there is one.")
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Anything else; may be given several times. Decisions: unknown_rate=0.2 (exactly this share is "
+            "unknown), max_false_unknown=0.05 (at most this share of the items of a class is called unknown), "
+            "threshold=0.5, fdr=0.1 (with --method conformal), group_detail=-2 to 2 (coarse to fine groups). Networks: "
+            "device=auto, cpu, cuda, coreml or directml; of an .onnx file preset=clip, dinov2, imagenet or siglip, "
+            "size=224, mean=0.5,0.5,0.5 and std. Reading: strict=true (stop at the first broken file), cache=false. "
+            "Tables: columns=f*, exclude=price,year, embedding=X. In Python they are options of handful.Project.",
+        ),
+    ] = None
+
+
 @command()
 def label(
     examples: Annotated[
@@ -93,52 +189,8 @@ def label(
     ] = None,
     *,
     results: ResultOptions,
-    unknown: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=SAID_PANEL,
-            help="Examples that belong to none of the classes: a folder of pictures or .txt files, or a table. A few "
-            "make the labels much better.",
-        ),
-    ] = None,
-    corrections: Annotated[
-        list[Path] | None,
-        typer.Option(
-            rich_help_panel=SAID_PANEL,
-            help="Corrected labels, as the report page stores them (.json), or a .csv with the "
-            "columns path and label; the label unknown means none of the classes. The items become examples. May be "
-            "given several times.",
-        ),
-    ] = None,
-    decision: DecisionOptions,
-    backbone: BackboneOptions,
-    base: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=BackboneOptions.PANEL,
-            help="What is known about the backbone's base classes, MODEL.base.safetensors: for methods that centre on "
-            "their mean or learn from them. Default: the file beside MODEL.onnx, or the mean that `handful embed` "
-            "stored in a table.",
-        ),
-    ] = None,
-    reading: ReadingOptions,
-    table: TableOptions,
-    text: TextColumn = None,
-    class_names: Annotated[
-        bool,
-        typer.Option(
-            "--class-names",
-            rich_help_panel=SAID_PANEL,
-            help="Texts only: take the name of each class as one more example of it. Helps much where a class has one "
-            "or two examples and a name that says what it is about; a name such as c17 does harm.",
-        ),
-    ] = False,
-    undo: Annotated[
-        bool,
-        typer.Option(
-            "--undo", rich_help_panel=SAID_PANEL, help="With RESULTS: take back what was said last, and label again."
-        ),
-    ] = False,
+    knowledge: KnowledgeOptions,
+    how: MethodOptions,
     cluster: ClusterOptions,
     yes: Yes = False,
     as_json: Json = False,
@@ -171,27 +223,26 @@ def label(
     part of labels for each part of the pile; there is no report and there are no groups. If the command is stopped, the
     same command continues.
     """
-    from handful.project import Job, Project
+    from handful.project import Project
     from handful.project.corrections import read_corrections
-    from handful.project.decision import check_decision
     from handful.project.job import check_paths
     from handful.project.large_pile import check_in_parts, goes_in_parts
     from handful.project.outputs import check_output, is_project
 
-    formats, files = results.export or (), corrections or ()
+    formats, files, undo = results.export or (), knowledge.corrections or (), knowledge.undo
     cluster.check()
     if pile is None and is_project(examples):
-        _check_options_again(examples, base, text, class_names, decision, backbone, reading, table, cluster)
+        _refuse_again(examples, knowledge.class_names, how, cluster)
         project = Project(examples, agree=ask_user(yes))
-        check_engine(project.job.engine)
+        ClusterOptions(project.job.engine).check()
         if results.output is not None and results.output.absolute() != examples.absolute():
             check_output(results.output, results.overwrite, formats or project.job.formats, results.sort)
         if undo:
             project.check_trust()
             print_lines(console_for(as_json), [f"Taken back: {project.undo()}."])
         label_again = partial(
-            project.label, output=results.output, corrections=read_corrections(files), unknown=unknown, formats=formats,
-            sort=results.sort,
+            project.label, output=results.output, corrections=read_corrections(files), unknown=knowledge.unknown,
+            formats=formats, sort=results.sort,
         )  # fmt: skip
         run(project, as_json, label_again, output=results.output)
         return
@@ -200,13 +251,7 @@ def label(
             "--undo takes back what was said in a project: give its folder, as in: handful label out --undo"
         )
     output = results.output or DEFAULT_OUTPUT
-    job = Job(
-        examples, pile, decision.arguments(), "", backbone.input_options(), reading.strict,
-        reading.cache, formats, results.sort, [output], engine=cluster.engine, base=base, table=table.arguments(),
-        unknown=unknown, text=text, class_names=class_names,
-    )  # fmt: skip
-    job = replace(job, backbone=backbone.name_for(job.kind))
-    check_decision(**job.decision)
+    job = _job(examples, pile, output, results, knowledge, how, cluster.engine)
     check_paths(job, output)
     if goes_in_parts(job.examples, job.pile, job.engine) and job.pile is not None:
         check_in_parts(job.examples, job.pile, output, results.overwrite, job.formats, job.sort, files)
@@ -217,14 +262,65 @@ def label(
     run(project, as_json, partial(project.label, corrections=read_corrections(files)), address=cluster.address)
 
 
-def _check_options_again(folder: Path, base: Path | None, text: str | None, class_names: bool, *options: Any) -> None:
+def _job(
+    examples: Path,
+    pile: Path | None,
+    output: Path,
+    results: ResultOptions,
+    knowledge: KnowledgeOptions,
+    how: MethodOptions,
+    engine: str,
+) -> Job:
+    """The job that the options describe."""
+    from handful.backbones.catalogue import concrete_name
+    from handful.project import Job
+    from handful.project.decision import check_decision
+    from handful.project.items import default_backbone
+
+    settings = parse_settings(how.settings or ())
+    share = parse_share(how.outlier_share)
+    decision = {"method": how.method, "outlier_share": share, "precision": how.precision} | settings["decision"]
+    check_decision(**decision)
+    table = settings["table"] | ({} if how.label is None else {"label": how.label})
+    job = Job(
+        examples, pile, decision, "", settings["backbone_options"], formats=results.export or (), sort=results.sort,
+        results=[output], engine=engine, base=how.base, table=table, unknown=knowledge.unknown, text=how.text,
+        class_names=knowledge.class_names, **settings[""],
+    )  # fmt: skip
+    return replace(job, backbone=concrete_name(how.backbone or default_backbone(job.kind)))
+
+
+def parse_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The values of --set, by the field of `Job` and their name.
+
+    Examples
+    --------
+    >>> settings = parse_settings(["threshold=0.5", "mean=0.5,0.5,0.5"])
+    >>> settings["decision"], settings["backbone_options"]
+    ({'threshold': 0.5}, {'mean': [0.5, 0.5, 0.5]})
+    """
+    settings: dict[str, dict[str, Any]] = {part: {} for part in SETTINGS}
+    for text in texts:
+        name, _, value = text.partition("=")
+        part = next((part for part, names in SETTINGS.items() if name in names), None)
+        if part is None or not value:
+            names = ", ".join(name for part in SETTINGS.values() for name in part)
+            raise ValueError(f"--set {text}: give NAME=VALUE, where NAME is one of {names}")
+        try:
+            settings[part][name] = SETTINGS[part][name](value)
+        except (ValueError, KeyError):
+            raise ValueError(f"--set {text}: {value!r} is no value of {name}, see handful label --help") from None
+    return settings
+
+
+def _refuse_again(folder: Path, class_names: bool, how: MethodOptions, cluster: ClusterOptions) -> None:
     """Raise ValueError for options that a project has already."""
-    given = ["base"] * (base is not None) + ["text"] * (text is not None) + ["class_names"] * class_names
-    given += [field.name for group in options for field in fields(group) if getattr(group, field.name) != field.default]
-    if given:
+    named = {"class_names": class_names, "engine": cluster != ClusterOptions()}
+    named |= {field.name: getattr(how, field.name) != field.default for field in fields(how)}
+    if wrong := [name for name, is_given in named.items() if is_given]:
         raise ValueError(
-            f"--{given[0].replace('_', '-')}: the pile of {str(folder)!r} is labelled again with the options of "
-            "before; leave it out, or name the examples and the pile"
+            f"--{wrong[0].replace('settings', 'set').replace('_', '-')}: the pile of {str(folder)!r} is labelled again "
+            "with the options of before; leave it out, or name the examples and the pile"
         )
 
 
@@ -252,7 +348,7 @@ def run(
         labelled = label_pile(embedder=embedder, progress=progress)
     files, pile = project.files, labelled.pile
     if as_json:
-        typer.echo(json.dumps(_document(labelled, files), indent=2))
+        print_json(_document(labelled, files))
         return
     if pile.about_columns:
         print_lines(console, [f"{pile.about_columns[0].upper()}{pile.about_columns[1:]}."])
@@ -282,7 +378,7 @@ def run(
 
 
 def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) -> None:
-    from handful.project.large_pile import label_in_parts, numbers_of
+    from handful.project.large_pile import label_in_parts
 
     console = console_for(as_json)
     with ExitStack() as stack:
@@ -295,8 +391,7 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
             engine = partial(map_on_ray, address=address, until=stack)
         done = label_in_parts(job, output, engine, progress)
     if as_json:
-        numbers = numbers_of(done.outcome)
-        typer.echo(json.dumps({**numbers, "groups": [], "skipped": [], "files": absolute(done.files)}, indent=2))
+        print_json({**done.outcome.numbers, "groups": [], "skipped": [], "files": absolute(done.files)})
         return
     for sentence in done.outcome.sentences:
         console.print(sentence, markup=False)
@@ -316,7 +411,7 @@ def _print_expected(console: Console, expected: Mapping[Any, Any] | None) -> Non
     from handful.project.summary import EXPECTED_HEAD, expected_rows
 
     if rows := expected_rows(expected or {}):
-        print_table(console, EXPECTED_HEAD, rows)
+        print_table(console, EXPECTED_HEAD, rows, limit=MAX_TABLE_ROWS)
 
 
 def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextManager[Any]:
@@ -331,14 +426,11 @@ def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextMan
 
 def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
     """What --json prints."""
-    from handful.project.summary import expected_numbers
     from handful.utils.files import printable
 
     names = [printable(name) for name in labelled.pile.names]
     return {
-        "items": len(names),
-        "unknown": int(labelled.unknown.sum()),
-        "labels": {str(c): int((labelled.labels == c).sum()) for c in labelled.model.classes_},
+        **labelled.outcome.numbers,
         "groups": [
             {
                 "number": group.number,
@@ -350,10 +442,6 @@ def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
             for group in labelled.groups
         ],
         **({} if labelled.comparison is None else {"comparison": labelled.comparison.entries()}),
-        **expected_numbers(labelled.expected_precision_by_class, int(labelled.set_aside.sum())),
-        **labelled.share,
-        "threshold": labelled.model.threshold_,
-        "decided": labelled.decision,
         "columns": {
             "features": None if labelled.pile.columns is None else list(labelled.pile.columns),
             "carried": list(labelled.pile.others),

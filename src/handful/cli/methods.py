@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
-import typer
-
 from handful.cli._app import command
+from handful.cli._console import console_for, print_json, print_table
 from handful.cli._options import Json
 
 
@@ -20,18 +17,13 @@ def methods(as_json: Json = False) -> None:
 
     infos = [describe(name) for name in list_methods()]
     if as_json:
-        rows = [asdict(info) | {"parameters": get_solver(info.name).defaults} for info in infos]
-        typer.echo(json.dumps(rows, indent=2))
+        print_json([asdict(info) | {"parameters": get_solver(info.name).defaults} for info in infos])
         return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Column, Table
-
-    caption = f"{AUTO}, the default, is {get_solver(AUTO).name}. `handful base` or `handful train` makes a base file."
-    columns = "method", "year", "paradigm", "setting", "prepared by", "needs"
-    table = Table(Column("name", no_wrap=True), *columns, caption=caption, caption_justify="left")
+    head = ("name", "method", "year", "paradigm", "setting", "prepared by", "needs")
+    rows = []
     for info in infos:
-        prepared = ", ".join(info.preparation)
         needs = info.needs or (f"[{info.extra}]" if info.extra else "")
-        table.add_row(info.name, info.title, str(info.year), info.paradigm, info.setting, prepared, escape(needs))
-    Console().print(table)
+        year, prepared = str(info.year), ", ".join(info.preparation)
+        rows.append([info.name, info.title, year, info.paradigm, info.setting, prepared, needs])
+    note = f"{AUTO}, the default, is {get_solver(AUTO).name}. `handful base` or `handful train` makes a base file."
+    print_table(console_for(False), head, rows, left=len(head), note=note)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from handful.cli._app import command
 from handful.cli._console import (
     CACHE_KEPT,
     console_for,
+    print_json,
     print_lines,
     print_skipped,
     progress_bars,
@@ -62,6 +62,7 @@ def predict(
     import handful
     from handful.backbones.folders import shown
     from handful.project import predict_items
+    from handful.project.items import Reading
     from handful.project.outputs import check_file, table_of, write_table
     from handful.project.prediction import read_new_items
     from handful.project.summary import expected_numbers
@@ -74,8 +75,8 @@ def predict(
     unit = "texts" if "text" in fitted.made_from_ else "pictures"
     with stoppable(console, CACHE_KEPT * reading.cache), progress_bars(console, unit) as progress:
         new_items = read_new_items(
-            fitted, items, backbone=backbone, progress=progress, strict=reading.strict, cache=reading.cache,
-            table=table.arguments(), text=text,
+            fitted, items,
+            Reading("", None, table.arguments(), text, reading.strict, reading.cache, progress=progress), backbone,
         )  # fmt: skip
     labelled = predict_items(fitted, new_items, precision)
     if output is not None:
@@ -84,7 +85,7 @@ def predict(
         rows = table_of(labelled).to_pylist()
         expected = expected_numbers(labelled.expected_precision_by_class, int(labelled.set_aside.sum()))
         document = {"items": rows, **expected, "notes": labelled.notes, "skipped": skipped_rows(new_items.skipped)}
-        typer.echo(json.dumps(document, indent=1, default=str))  # a table may hold dates
+        print_json(document)
         return
     if output is None:
         texts = new_items.texts or [""] * len(new_items)

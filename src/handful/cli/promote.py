@@ -10,7 +10,7 @@ import typer
 
 from handful.cli._app import command
 from handful.cli._console import ask_user
-from handful.cli._options import Json, Overwrite, Sort, Yes, check_engine, parse_share
+from handful.cli._options import ClusterOptions, Json, Overwrite, Sort, Yes, parse_share
 from handful.cli.label import run
 
 
@@ -76,7 +76,7 @@ def promote(
     share = None if outlier_share is None else parse_share(outlier_share)
     groups = _parse(names)
     project = Project(results, agree=ask_user(yes))
-    check_engine(project.job.engine)
+    ClusterOptions(project.job.engine).check()
     if output is not None and output.absolute() != results.absolute():
         check_output(output, overwrite, project.job.formats, sort)
     label_pile = partial(

@@ -7,55 +7,155 @@ or reserves memory for an array before its header is checked.
 from __future__ import annotations
 
 import json
+import lzma
+import math
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from tokenize import TokenError
+from typing import IO, Any
 
 import numpy as np
 
 from handful.core.arrays import to_numpy
 from handful.core.checks import as_features
-from handful.features import npy_files
-from handful.features.file_checks import ColumnChoice, class_names, damaged, parse_json, require
+from handful.features.feature_columns import (
+    EMBEDDING,
+    LABEL,
+    PATH,
+    SPLIT,
+    ColumnChoice,
+    Content,
+    from_columns,
+    require,
+    to_columns,
+)
 from handful.features.labels import NDArray, numbers_if_whole
 from handful.features.table import FeatureTable, free_name
+from handful.utils.columns import object_array
+from handful.utils.files import damaged, parse_json
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.unpickling import ADVICE, load_plain, quoted
 
 FORMAT = 1  # version of the JSON in a .safetensors header
-OWN_ARRAYS = ("features", "labels", "paths", "splits", "base_mean", "columns")  # the names that `write` gives
+ARRAYS = {EMBEDDING: "features", LABEL: "labels", PATH: "paths", SPLIT: "splits"}  # the usual names of arrays
+OWN = (*ARRAYS.values(), "base_mean", "columns", "file")  # not names of other arrays; `file` is np.savez's own
+OBJECT_ARRAY_ERROR = (
+    "is an array of Python objects, which could run code: save names with labels.astype(str), numbers as float32"
+)
+DAMAGE_ERRORS = (
+    ValueError, EOFError, OSError, RuntimeError, SyntaxError, MemoryError, TypeError, OverflowError, struct.error,
+    TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+)  # fmt: skip
 
 
-# ---- .npz
+def _chosen(names: list[str], choice: ColumnChoice, what: str) -> dict[str, str]:
+    """The arrays that are features, labels, paths and splits, by the names of their columns."""
+    arrays = ARRAYS | {EMBEDDING: choice.embedding or ARRAYS[EMBEDDING], LABEL: choice.label or ARRAYS[LABEL]}
+    require(names, arrays[EMBEDDING], what, "embedding")
+    if choice.label is not None:
+        require(names, choice.label, what, "label")
+    return {column: name for column, name in arrays.items() if name in names}
+
+
+def _others(arrays: Mapping[str, NDArray]) -> dict[str, NDArray]:
+    """Other arrays under names that are no column's."""
+    others: dict[str, NDArray] = {}
+    for name, values in arrays.items():
+        others[free_name(name, (*ARRAYS, *others))] = values
+    return others
+
+
+def _stored_name(name: str, used: Mapping[str, Any]) -> str:
+    return ARRAYS.get(name) or free_name(name, (*OWN, *used))
+
+
+# ---- .npz and .npy
 
 
 def read_npz(path: Path, choice: ColumnChoice) -> FeatureTable:
     """Arrays of any names; others that have one value for each row are carried along."""
-    features, label = choice.arrays
-    with npy_files.open_npz(path) as archive:
-        names = npy_files.names_of(archive)
-    require(names, features, "array", "embedding")
-    if choice.label is not None:
-        require(names, label, "array", "label")
-    arrays = npy_files.read_npz(path, (features, label, *OWN_ARRAYS[2:]))
-    rows = len(arrays[features]) if arrays[features].ndim else 0
-    used = {features, label, *OWN_ARRAYS[2:]}
-    others = npy_files.read_rows(path, [name for name in names if name not in used], rows)
-    return FeatureTable(
-        arrays[features], arrays.get(label), arrays.get("paths"), arrays.get("splits"),
-        base_mean=arrays.get("base_mean"), columns=_column_names(arrays.get("columns"), arrays[features]),
-        others=others,
-    )  # fmt: skip
+    try:
+        archive = zipfile.ZipFile(path)
+    except DAMAGE_ERRORS as error:
+        raise damaged(".npz", error) from None
+    with archive:
+        members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+        chosen = _chosen(list(members), choice, "array")
+        columns = {column: _member(archive, members[name], name) for column, name in chosen.items()}
+        more = {name: _member(archive, members[name], name) for name in ("base_mean", "columns") if name in members}
+        rows = columns[EMBEDDING].shape[:1]
+        others: dict[str, NDArray] = {}
+        for name in members.keys() - {*chosen.values(), *more}:
+            try:
+                with archive.open(members[name]) as stream:
+                    shape, dtype = _header(stream, name)
+                if shape == rows and dtype.kind in "biufUS":
+                    others[name] = _member(archive, members[name], name)
+            except DAMAGE_ERRORS:  # the features can be used without it
+                continue
+        others = {name: others[name] for name in members if name in others}
+    names = more.get("columns")
+    is_names = names is not None and names.dtype.kind == "U" and names.shape == columns[EMBEDDING].shape[1:]
+    content = Content(
+        columns | _others(others), more.get("base_mean"), names.tolist() if is_names and names is not None else None
+    )
+    return from_columns(content, ColumnChoice())
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> NDArray:
+    try:
+        with archive.open(member) as stream:
+            return _array(stream, f"array {name!r}")
+    except ValueError:
+        raise
+    except DAMAGE_ERRORS as error:
+        raise damaged(".npy", error, f"array {name!r}: ") from None
+
+
+def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of the array that begins here; `what` names it in errors."""
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version not in ((1, 0), (2, 0)):  # 3.0 is for field names of structured arrays
+            raise ValueError(f"it has format {version[0]}.{version[1]}, but only 1.0 and 2.0 are read")
+        parse = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = parse(stream)
+    except (*DAMAGE_ERRORS, RecursionError) as error:
+        raise damaged(".npy", error, f"{what}: ") from None
+    if dtype.hasobject:
+        raise ValueError(f"{what} {OBJECT_ARRAY_ERROR}")
+    if dtype.kind == "V":
+        raise ValueError(f"{what} has dtype {str(dtype)[:80]}: one plain type is needed, such as float32")
+    return shape, dtype
+
+
+def _array(stream: Any, what: str) -> NDArray:
+    """The array that begins here, if its header is that of numbers or texts which fit into memory."""
+    shape, dtype = _header(stream, what)
+    check_bytes(math.prod(map(abs, shape)) * dtype.itemsize, what)
+    stream.seek(0)
+    try:
+        array: NDArray = np.lib.format.read_array(stream, allow_pickle=False)
+    except MemoryError:
+        raise ValueError(f"{what} is larger than the memory of this machine") from None
+    except DAMAGE_ERRORS as error:
+        raise damaged(".npy", error, f"{what}: ") from None
+    return array
 
 
 def write_npz(table: FeatureTable, path: Path) -> None:
     """Write a table as arrays in a .npz file."""
-    arrays = {name: getattr(table, name) for name in OWN_ARRAYS if getattr(table, name) is not None}
-    if table.labels is not None:
-        arrays["labels"] = _plain_array(table.labels)
-    if table.columns is not None:
-        arrays["columns"] = np.array(list(table.columns), str)
-    for name, values in table.others.items():
-        arrays[free_name(name, (*OWN_ARRAYS, *arrays, "file"))] = _plain_array(values)  # `file` is np.savez's own
+    content = to_columns(table)
+    arrays: dict[str, Any] = {}
+    for name, values in content.columns.items():
+        arrays[_stored_name(name, arrays)] = _plain_array(values)
+    if content.base_mean is not None:
+        arrays["base_mean"] = content.base_mean
+    if content.names is not None:
+        arrays["columns"] = np.array(list(content.names), str)
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 
@@ -71,26 +171,15 @@ def _plain_array(values: NDArray) -> NDArray:
     return np.array(["" if value is None else str(value) for value in plain], str)
 
 
-def _column_names(names: NDArray | None, features: NDArray) -> list[str] | None:
-    """The names of the features; None if the array is something else."""
-    if names is None or names.dtype.kind != "U" or features.ndim != 2 or names.shape != (features.shape[1],):
-        return None
-    return [str(name) for name in names]
-
-
-# ---- .npy
-
-
 def read_npy(path: Path, choice: ColumnChoice) -> FeatureTable:
     """Read one array of features. Labels are in a file beside it with one of three names; the first one is used."""
     beside = [path.with_name(path.stem + end) for end in (".labels.npy", ".labels.txt", "_labels.npy")]
     file = next((file for file in beside if file.is_file()), None)
-    labels: Any = None
+    columns = {EMBEDDING: _npy(path, "the file")}
     if file is not None:
-        labels = _lines(file) if file.suffix == ".txt" else npy_files.read_npy(file, file.name)
+        columns[LABEL] = _lines(file) if file.suffix == ".txt" else _npy(file, file.name)
     mean = mean_beside(path)
-    base_mean = npy_files.read_npy(mean, mean.name) if mean.is_file() else None
-    return FeatureTable(npy_files.read_npy(path, "the file"), labels, base_mean=base_mean)
+    return from_columns(Content(columns, _npy(mean, mean.name) if mean.is_file() else None), ColumnChoice())
 
 
 def write_npy(table: FeatureTable, path: Path) -> None:
@@ -101,11 +190,7 @@ def write_npy(table: FeatureTable, path: Path) -> None:
             + (f" (nor for other columns, as {next(iter(table.others))!r})" if table.others else "")
         )
     labels = None if table.labels is None else _plain_array(table.labels)
-    for file, values in (
-        (path, table.features),
-        (labels_beside(path), labels),
-        (mean_beside(path), table.base_mean),
-    ):
+    for file, values in ((path, table.features), (labels_beside(path), labels), (mean_beside(path), table.base_mean)):
         if values is not None:
             with file.open("wb") as sink:
                 np.save(sink, values, allow_pickle=False)
@@ -121,14 +206,20 @@ def mean_beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}.base_mean.npy")
 
 
-def _lines(path: Path) -> Any:
+def _npy(path: Path, what: str) -> NDArray:
+    with path.open("rb") as file:
+        return _array(file, what)
+
+
+def _lines(path: Path) -> NDArray:
     """One label for each line, blank for unlabelled; integers if all labels are whole numbers."""
     check_bytes(TEXT_EXPANSION * path.stat().st_size, path.name)
     try:
         lines = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not UTF-8 text: {error}") from None
-    return numbers_if_whole(lines)
+    values = numbers_if_whole(lines)
+    return object_array(values) if isinstance(values, list) else values
 
 
 # ---- .safetensors
@@ -138,37 +229,28 @@ def read_safetensors(path: Path, choice: ColumnChoice) -> FeatureTable:
     """Read features. The library checks the header: tensors do not overlap or reach beyond the file."""
     from safetensors import SafetensorError, safe_open
 
-    name, label = choice.arrays
     check_bytes(path.stat().st_size, "the file")
     try:
         with safe_open(path, framework="np") as file:
             names = list(file.keys())  # not a dict
-            about = _about((file.metadata() or {}).get("handful"))
-            require(names, name, "tensor", "embedding")
-            if choice.label is not None:
-                require(names, label, "tensor", "label")
-            tensors = {each: file.get_tensor(each) for each in (name, label, "base_mean") if each in names}
-            rows = len(tensors[name]) if tensors[name].ndim else 0
+            texts, feature_names = _about((file.metadata() or {}).get("handful"))
+            chosen = _chosen(names, choice, "tensor")
+            columns = {column: file.get_tensor(name) for column, name in chosen.items()}
+            mean = file.get_tensor("base_mean") if "base_mean" in names else None
+            rows = list(columns[EMBEDDING].shape[:1])
             others = {
-                each: file.get_tensor(each)
-                for each in names
-                if each not in tensors and file.get_slice(each).get_shape() == [rows]
+                name: file.get_tensor(name)
+                for name in names
+                if name not in (*chosen.values(), "base_mean") and file.get_slice(name).get_shape() == rows
             }
-            for tensor in (*tensors.values(), *others.values()):
-                if tensor.dtype.kind == "V":  # types that the package onnx adds to NumPy
-                    raise TypeError(str(tensor.dtype))
+            if any(x.dtype.kind == "V" for x in (*columns.values(), *others.values())):  # of the package onnx
+                raise TypeError("bfloat16")
     except (SafetensorError, OverflowError) as error:
         raise damaged("safetensors", error) from None
     except (TypeError, AttributeError) as error:  # bfloat16 and the 8-bit floats
         raise ValueError(f"a tensor has a type that NumPy does not know ({error}): save it as float32") from None
-    labels = tensors.get(label)
-    if labels is not None and about.get("classes") is not None:
-        codes = labels.tolist() if labels.ndim == 1 else [labels.shape]
-        labels = class_names(codes, about["classes"], "labels")
-    return FeatureTable(
-        tensors[name], labels, about.get("paths"), about.get("splits"), base_mean=tensors.get("base_mean"),
-        columns=about.get("columns"), others=others | about.get("others", {}),
-    )  # fmt: skip
+    content = Content(columns | _others(others) | texts, mean, feature_names)
+    return from_columns(content, ColumnChoice())
 
 
 def write_safetensors(table: FeatureTable, path: Path) -> None:
@@ -176,26 +258,17 @@ def write_safetensors(table: FeatureTable, path: Path) -> None:
     from safetensors import SafetensorError
     from safetensors.numpy import save
 
-    about: dict[str, Any] = {"format": FORMAT, "classes": None}
-    tensors = {"features": table.features}
-    if table.labels is not None:
-        about["classes"], tensors["labels"] = _coded(table.labels)
-    if table.base_mean is not None:
-        tensors["base_mean"] = table.base_mean
-    for name in ("paths", "splits"):
-        values = getattr(table, name)
-        about[name] = None if values is None else values.tolist()
-    if table.columns is not None:
-        about["columns"] = list(table.columns)
+    content = to_columns(table)
+    tensors: dict[str, NDArray] = {}
     texts: dict[str, list[Any]] = {}
-    for name, values in table.others.items():
+    for name, values in content.columns.items():
         if values.dtype.kind in "iuf" and values.dtype.itemsize > 1:
-            tensors[free_name(name, (*OWN_ARRAYS, *tensors))] = np.ascontiguousarray(values)
+            tensors[_stored_name(name, tensors)] = np.ascontiguousarray(values)
         else:
-            plain = values.tolist()
-            texts[name] = [v if v is None or isinstance(v, str | int | float) else str(v) for v in plain]
-    if texts:
-        about["others"] = texts
+            texts[name] = [v if v is None or isinstance(v, str | int | float) else str(v) for v in values.tolist()]
+    if content.base_mean is not None:
+        tensors["base_mean"] = content.base_mean
+    about = {"format": FORMAT, "texts": texts, "columns": None if content.names is None else list(content.names)}
     try:
         data = save(tensors, metadata={"handful": json.dumps(about)})
     except SafetensorError as error:  # 100 MB
@@ -205,37 +278,21 @@ def write_safetensors(table: FeatureTable, path: Path) -> None:
     path.write_bytes(data)
 
 
-def _coded(labels: NDArray) -> tuple[list[str] | None, NDArray]:
-    """Names of classes and int64 codes; integers are their own codes, without names. Unlabelled is the class ""."""
-    if labels.dtype.kind == "i":
-        return None, labels
-    names, codes = np.unique(_plain_array(labels), return_inverse=True)
-    return names.tolist(), codes.astype(np.int64)
-
-
-def _about(text: str | None) -> dict[str, Any]:
-    """The entries of the header beside the tensors: {format, classes, paths, splits, columns, others}."""
+def _about(text: str | None) -> tuple[dict[str, NDArray], list[str] | None]:
+    """The columns of texts and the names of features in the header."""
     if text is None:
-        return {}
+        return {}, None
     about = parse_json(text, "the header's `handful`")
     if "method" in about:
         raise ValueError("the file is a model, not features: handful.load reads it")
-    number = about.get("format", FORMAT)
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise ValueError(
-            f"the header's `format` is a {type(number).__name__}, not a whole number: write the file again"
-        )
-    if number > FORMAT:
+    number, texts, names = about.get("format", FORMAT), about.get("texts", {}), about.get("columns")
+    if isinstance(number, int) and number > FORMAT:
         raise ValueError(f"the file has format {number}, newer than {FORMAT}: pip install -U handful")
-    for key in ("paths", "splits", "columns"):
-        if about.get(key) is not None and not isinstance(about[key], list):
-            raise ValueError(
-                f"the header's `{key}` are a {type(about[key]).__name__}, not a list: write the file again"
-            )
-    others = about.get("others", {})
-    if not isinstance(others, dict) or not all(isinstance(values, list) for values in others.values()):
-        raise ValueError("the header's `others` are not lists by name: write the file again")
-    return about
+    if not isinstance(texts, dict) or not all(isinstance(values, list) for values in texts.values()):
+        raise ValueError("the header's `texts` are not lists by name: write the file again")
+    if names is not None and not isinstance(names, list):
+        raise ValueError(f"the header's `columns` are a {type(names).__name__}, not a list: write the file again")
+    return {name: object_array(values) for name, values in texts.items()}, names
 
 
 # ---- per-class pickles, as research code publishes them: {class: array [n, D], list of arrays, or torch tensor}
@@ -243,6 +300,7 @@ def _about(text: str | None) -> dict[str, Any]:
 
 def read_pickle(path: Path, choice: ColumnChoice) -> FeatureTable:
     """Rows class by class, in the order of the file; the class is the label. There are no columns to choose."""
+    check_bytes(path.stat().st_size, "the file")
     content = load_plain(path)
     if not isinstance(content, dict):
         raise ValueError(
@@ -251,7 +309,7 @@ def read_pickle(path: Path, choice: ColumnChoice) -> FeatureTable:
         )
     if not content:
         raise ValueError("the pickle is empty: it has no classes")
-    parts: list[np.ndarray] = []
+    parts: list[NDArray] = []
     labels: list[Any] = []
     for name, value in content.items():
         if not isinstance(name, str | bytes | int):
@@ -267,30 +325,31 @@ def read_pickle(path: Path, choice: ColumnChoice) -> FeatureTable:
     return FeatureTable(np.concatenate(parts), labels)
 
 
-def _rows(value: Any, where: str) -> np.ndarray:
+def _rows(value: Any, where: str) -> NDArray:
     """One class as rows [n, D]."""
     if isinstance(value, list | tuple):
         rows = [np.atleast_2d(_vector(v, f"row {i} of {where}")) for i, v in enumerate(value)]
         widths = [row.shape[-1] for row in rows]
-        wrong = [i for i, width in enumerate(widths) if width != widths[0]]
-        if wrong:
+        if wrong := [i for i, width in enumerate(widths) if width != widths[0]]:
             raise ValueError(
                 f"{where} has {widths[0]} features in row 0 but {widths[wrong[0]]} in row {wrong[0]}: "
                 "embeddings of one backbone have one length"
             )
         value = np.concatenate(rows) if rows else np.empty((0, 0), np.float32)
     if not isinstance(value, np.ndarray) or value.ndim != 2:
-        what = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
-        raise ValueError(f"{where} is {what}: rows of features are needed, [items, features]")
+        raise ValueError(f"{where} is {_shape(value)}: rows of features are needed, [items, features]")
     if value.dtype.kind in "biuf":
         value = value.astype(np.float32 if value.dtype.kind != "f" else value.dtype.newbyteorder("="), copy=False)
     return to_numpy(as_features(value, where))
 
 
-def _vector(value: Any, where: str) -> np.ndarray:
+def _vector(value: Any, where: str) -> NDArray:
     if isinstance(value, list | tuple) and all(issubclass(kind, int | float) for kind in {*map(type, value)}):
         value = np.asarray(value, np.float64)  # one level only: nested lists can expand to terabytes
     if not isinstance(value, np.ndarray) or value.ndim not in (1, 2):
-        what = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
-        raise ValueError(f"{where} is {what}: an array of features is needed")
+        raise ValueError(f"{where} is {_shape(value)}: an array of features is needed")
     return value
+
+
+def _shape(value: Any) -> str:
+    return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"

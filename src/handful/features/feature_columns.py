@@ -1,7 +1,8 @@
-"""Tables of columns to feature tables: which columns are features, labels, paths and splits.
+"""What a file of features holds, whatever its kind, to a `FeatureTable` and back.
 
-A mistake that nobody notices is worse than an error: one word among the numbers of a column, a file without a header,
-labels in a column named `Label`. Columns that count or name the rows are not features either.
+Readers hand over columns by name; here it is decided which of them are features, labels, paths and splits. A mistake
+that nobody notices is worse than an error: one word among the numbers of a column, a file without a header, labels in a
+column named `Label`. Columns that count or name the rows are not features either.
 """
 
 from __future__ import annotations
@@ -9,152 +10,198 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
 from handful.core.arrays import to_numpy
 from handful.core.checks import as_features
-from handful.features.arrow_table import COLUMNS_KEY, LABEL, PATH, SPLIT, TEXT_KEY
-from handful.features.base_mean import mean_of_metadata
-from handful.features.file_checks import OPTIONS, OTHER_COLUMNS, ColumnChoice, class_names, listed, parse_json
 from handful.features.labels import NDArray, check_missing_words, clean_labels
 from handful.features.table import FeatureTable, free_name
-from handful.utils.columns import Column, ColumnTable, object_array
+from handful.utils.columns import object_array
 from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
+EMBEDDING, LABEL, PATH, SPLIT = "embedding", "label", "path", "split"
+OPTIONS = {"embedding": "embedding= (--embedding)", "label": "label= (--label)", "columns": "columns= (--columns)"}
 INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|\s*")  # names of the index of a frame in files of pandas
 NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")  # also with a decimal comma
 ID_NAME = re.compile(r"(.*[^a-z])?(ids?|idx|index|indices|uuid|guid|row|rowid|row[ _.-]?(id|number|num|nr|no))", re.I)
 CAMEL_ID = re.compile(r".*[a-z](Id|ID|Index|Idx)")
 LABEL_NAMES = ("labels", "class", "classes", "target", "targets", "y")  # in a table without a column `label`
 MIN_COUNTED_ROWS = 5  # 1, 2, 3, 4 may be a feature by chance
+MAX_COLUMNS = 65_536
 MAX_NAME_LETTERS = 10_000  # of a column
 
 
-def from_columns(table: ColumnTable, choice: ColumnChoice, *, stored: int | None = None) -> FeatureTable:
-    """A feature table of all columns of a file. stored: bytes of the file, if it is one."""
-    about = about_columns(table.metadata)
-    if long := [name for name in table.column_names if len(name) > MAX_NAME_LETTERS]:
+@dataclass(frozen=True)
+class ColumnChoice:
+    """The columns or arrays that the user named; None for the usual names.
+
+    columns and exclude are names, or patterns such as `f*`.
+    """
+
+    embedding: str | None = None
+    label: str | None = None
+    columns: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def embedding_column(self) -> str:
+        """The name of the column of features."""
+        return self.embedding or EMBEDDING
+
+    @property
+    def label_column(self) -> str:
+        """The name of the column of labels."""
+        return self.label or LABEL
+
+    def is_never_a_feature(self, name: str) -> bool:
+        """Whether a column is the label, path or split of rows, the index of a frame, or excluded by the user."""
+        is_special = name in (LABEL, PATH, SPLIT, self.label_column) or INDEX.fullmatch(name) is not None
+        return is_special or any(fnmatchcase(name, pattern) for pattern in self.exclude)
+
+    def find_columns(self, names: Sequence[str]) -> list[str]:
+        """The columns that match `columns`, in that order; each pattern must match at least one."""
+        columns: dict[str, None] = {}
+        for pattern in self.columns or ():
+            matches = [name for name in names if name == pattern] or [n for n in names if fnmatchcase(n, pattern)]
+            if not matches:
+                raise ValueError(
+                    f"there is no column {shortened(pattern)!r}, only {listed(names)}: "
+                    f"name the right ones with {OPTIONS['columns']}"
+                )
+            columns |= dict.fromkeys(matches)
+        return [name for name in columns if not any(fnmatchcase(name, pattern) for pattern in self.exclude)]
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file of features holds, whatever its kind.
+
+    columns: by name, with one value for each row. Numbers are arrays, masked where one is missing; embeddings are
+    [n, D]; anything else is an array of objects.
+    names: of the features, if they are stored in one column. text: the column of texts that the features are of.
+    """
+
+    columns: dict[str, NDArray]
+    base_mean: Any = None
+    names: Sequence[str] | None = None
+    text: str | None = None
+
+
+# ---- checks of what a file has
+
+
+def require(names: Sequence[str], name: str, what: str, option: str) -> None:
+    """Raise ValueError unless `name` is there; `what` are columns, arrays or tensors."""
+    if name not in names:
+        raise ValueError(f"there is no {what} {name!r}, only {listed(names)}: name the right one with "
+                         f"{OPTIONS[option]}")  # fmt: skip
+
+
+def listed(names: Sequence[str]) -> str:
+    """Some names for a message."""
+    return shortened(", ".join(map(repr, names[:20])), 300) or "none"
+
+
+def check_header(names: Sequence[str], choice: ColumnChoice) -> None:
+    """Raise ValueError for names that are likely mistakes, such as two of one name, or `Label`."""
+    if len(names) > MAX_COLUMNS:
+        raise ValueError(f"there are {len(names):,} columns, more than {MAX_COLUMNS:,}")
+    if long := [name for name in names if len(name) > MAX_NAME_LETTERS]:
         raise ValueError(f"the name of column {shortened(long[0])!r} has {len(long[0]):,} letters: rename it")
-    if not table.num_rows:
+    if len(names) == 1 and (mark := re.search(r"[;\t|]", names[0])):
+        raise ValueError(f"columns are separated by {mark[0]!r}: save it with commas, and a point in decimal numbers")
+    for name in (choice.embedding_column, choice.label_column, PATH, SPLIT):
+        if names.count(name) > 1:
+            raise ValueError(f"there is more than one column {name!r}: rename all but one")
+        alike = [column for column in names if column.strip().casefold() == name.casefold()]
+        if alike and name not in names and choice.columns is None and name != SPLIT:
+            raise ValueError(f"there is a column {alike[0]!r}, but no {name!r}: rename it")
+    if choice.label is not None:
+        require(names, choice.label, "column", "label")
+
+
+# ---- from columns
+
+
+def from_columns(content: Content, choice: ColumnChoice) -> FeatureTable:
+    """A feature table of all columns of a file."""
+    columns = content.columns
+    if not any(map(len, columns.values())):
         raise ValueError("features is empty: the table has no rows")
-    choice = stored_choice(choice, table.column_names, table.metadata)
-    columns: list[str] | None = None
-    set_aside: list[str] = []
-    if choice.columns is None and (choice.embedding is not None or choice.embedding_column in table.column_names):
-        features = _embeddings(table.column(choice.embedding_column), choice.embedding_column, stored)
-        names = _stored_names(table.metadata)
-        columns = names if names is not None and len(names) == features.shape[1] else None
-        used = {choice.embedding_column}
+    name, set_aside = choice.embedding_column, list[str]()
+    feature_names: Sequence[str] | None
+    if choice.columns is None and (choice.embedding is not None or name in columns):
+        require(list(columns), name, "column", "embedding")
+        features, used = _embeddings(columns[name], name), {name}
+        feature_names = content.names if content.names and len(content.names) == features.shape[-1] else None
     else:
-        columns, features, set_aside = _columns_of_numbers(table, choice, stored)
-        used = set(columns)
-    flat = {key: name for key, name in ((LABEL, choice.label_column), (PATH, PATH), (SPLIT, SPLIT))
-            if name in table.column_names}  # fmt: skip
-    values = {key: _values(table.column(name), about.get(name), name) for key, name in flat.items()}
-    for key in values.keys() & {PATH, SPLIT}:  # numbers that name rows
-        values[key] = [str(value) if isinstance(value, float) and value == value else value for value in values[key]]
-    labels = None if LABEL not in values else clean_labels(_plain_labels(values[LABEL]))
-    if labels is not None and not _has_class_names(about.get(choice.label_column)):
+        feature_names, set_aside = _feature_columns(columns, content.names, choice)
+        check_bytes(8 * len(columns[feature_names[0]]) * len(feature_names), "the columns of numbers")
+        stacked = np.column_stack([_filled(columns[name]) for name in feature_names])
+        features, used = to_numpy(as_features(stacked, "features")), set(feature_names)
+    labels = columns.get(choice.label_column)
+    if labels is not None:
+        labels = clean_labels(_plain_labels(labels))
         check_missing_words(labels)
-    used |= set(flat.values())
-    others = other_columns(table, used, about)
-    return FeatureTable(
-        features, labels, values.get(PATH), values.get(SPLIT), base_mean=mean_of_metadata(table.metadata),
-        columns=columns, others=others, set_aside=set_aside, **_texts(table.metadata, others),
+    paths, splits = (None if name not in columns else _as_names(columns[name]) for name in (PATH, SPLIT))
+    others = other_columns({n: v for n, v in columns.items() if n not in (*used, choice.label_column, PATH, SPLIT)})
+    table = FeatureTable(
+        features, labels, paths, splits, base_mean=content.base_mean, columns=feature_names, others=others,
+        set_aside=set_aside,
     )  # fmt: skip
+    if content.text not in others:
+        return table
+    texts = [value if isinstance(value, str) else "" for value in others[content.text]]
+    return table.replace(texts=texts, source={"text": content.text})
 
 
-def other_columns(table: ColumnTable, used: set[str], about: Any = None) -> dict[str, NDArray]:
-    """The columns that are carried along: one text, number or date a row."""
+def other_columns(columns: Mapping[str, NDArray]) -> dict[str, NDArray]:
+    """The columns that are carried along: one text, number or date a row. Masked numbers become None."""
     others: dict[str, NDArray] = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if name in used or column.values.ndim > 1:
-            continue
-        if column.is_number and not column.null_count:
-            values = column.to_numpy()
-        else:
-            values = object_array(_values(column, (about or {}).get(name), name))
-        others[free_name(name.strip() or "index", others)] = values
+    for name, values in columns.items():
+        if values.ndim == 1:
+            is_masked = np.ma.is_masked(values)
+            plain = object_array(values.tolist()) if is_masked else np.asarray(values)
+            others[free_name(name.strip() or "index", others)] = plain
     return others
 
 
-def _values(column: Column, about: Any, name: str) -> list[Any]:
-    values = column.to_pylist()
-    if _has_class_names(about):
-        return list(class_names(values, about["names"], f"column {name!r}", unlabelled=-1))
-    return values
+def _filled(numbers: NDArray) -> NDArray:
+    """Numbers with NaN where one is missing."""
+    return np.where(np.ma.getmaskarray(numbers), np.nan, np.ma.getdata(numbers)) if np.ma.isMA(numbers) else numbers
 
 
-def _has_class_names(about: Any) -> bool:
-    return isinstance(about, dict) and about.get("_type") == "ClassLabel" and bool(about.get("names"))
-
-
-def _plain_labels(values: list[Any]) -> list[Any]:
+def _plain_labels(labels: NDArray) -> Any:
     """True and False, dates and the like as texts."""
+    if labels.dtype.kind in "iufUS" and not np.ma.isMA(labels):
+        return labels
+    if labels.ndim != 1:
+        return labels
     plain = (str, bytes, int, float, type(None))
-    return [value if isinstance(value, plain) and not isinstance(value, bool) else str(value) for value in values]
+    return [v if isinstance(v, plain) and not isinstance(v, bool) else str(v) for v in labels.tolist()]
 
 
-# ---- what a Parquet file says of its columns
+def _as_names(values: NDArray) -> Any:
+    """Paths or splits; numbers may name rows too."""
+    if values.dtype.kind in "US" or values.ndim != 1:
+        return values
+    return [str(value) if isinstance(value, float) and value == value else value for value in values.tolist()]
 
 
-def about_columns(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
-    """What Hugging Face `datasets` noted of the columns; empty if it did not write the file."""
-    text = metadata.get(b"huggingface")
-    content = {} if text is None else parse_json(text, "the schema's metadata `huggingface`")
-    info = content.get("info", {})
-    about = info.get("features") or {} if isinstance(info, dict) else None
-    if not isinstance(about, dict):
-        raise ValueError("the schema's metadata `huggingface` has no object `info` with `features`: write it again")
-    return about
-
-
-def stored_choice(choice: ColumnChoice, columns: Sequence[str], metadata: Mapping[bytes, bytes] | None) -> ColumnChoice:
-    """The choice, with the feature columns that a table of columns itself names, unless the user names others."""
-    names = _stored_names(metadata or {})
-    is_chosen = choice.columns is not None or choice.embedding is not None or choice.exclude
-    if names is None or is_chosen or choice.embedding_column in columns:
-        return choice
-    return replace(choice, columns=tuple(names))
-
-
-def _stored_names(metadata: Mapping[bytes, bytes]) -> list[str] | None:
-    text = metadata.get(COLUMNS_KEY)
-    if text is None:
-        return None
-    where = f"{COLUMNS_KEY.decode()} of the schema's metadata"
-    try:
-        names = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where} is not JSON, or is damaged: {shortened(str(error), 200)}") from None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{where} is not a list of texts: write the file again")
-    return names
-
-
-def _texts(metadata: Mapping[bytes, bytes], others: dict[str, NDArray]) -> dict[str, Any]:
-    """The texts from which the features were made, if the file says which column holds them."""
-    name = metadata.get(TEXT_KEY, b"").decode("utf-8", "replace")
-    if name not in others:
-        return {}
-    return {"texts": [value if isinstance(value, str) else "" for value in others[name]], "source": {"text": name}}
-
-
-# ---- features
-
-
-def _embeddings(column: Column, name: str, stored: int | None) -> NDArray:
+def _embeddings(column: NDArray, name: str) -> NDArray:
     """[n, D] of a column of lists of numbers, or of JSON lists; a text that occurs in several rows is parsed once."""
-    if column.values.ndim == 2:
-        return to_numpy(as_features(column.values, "features"))
-    texts = column.to_pylist()
+    if column.dtype.kind != "O":
+        if column.ndim == 1 and np.ma.isMA(column):
+            raise ValueError(f"column {name!r} holds numbers: a list of numbers in each row is needed")
+        return column
     rows: dict[Any, NDArray] = {}
     width = -1
-    for i, text in enumerate(texts):
+    for i, text in enumerate(column.tolist()):
         if text in rows:
             continue
         try:
@@ -166,81 +213,56 @@ def _embeddings(column: Column, name: str, stored: int | None) -> NDArray:
         width = len(row) if width < 0 else width
         if len(row) != width:
             raise ValueError(f"column {name!r} has {width} numbers in row 0 but {len(row)} in row {i}")
-        if not rows:
-            check_bytes(8 * width * len(texts), f"column {name!r}", stored)
         rows[text] = row
-    return np.stack([rows[text] for text in texts]).astype(np.float64)
+    check_bytes(8 * width * len(column), f"column {name!r}")
+    return np.stack([rows[text] for text in column.tolist()]).astype(np.float64)
 
 
-def _columns_of_numbers(
-    table: ColumnTable, choice: ColumnChoice, stored: int | None
-) -> tuple[list[str], NDArray, list[str]]:
-    """The columns that are features, their values [n, D], and columns that look like something else.
+def _feature_columns(
+    columns: Mapping[str, NDArray], stored: Sequence[str] | None, choice: ColumnChoice
+) -> tuple[list[str], list[str]]:
+    """The columns that are features, and columns of numbers that look like something else.
 
-    They are the columns that the user named; or else all columns of numbers that do not look like ids, row numbers or
-    labels.
+    They are the columns that the user named, or else those that the file itself names; or else all columns of numbers
+    that do not look like ids, row numbers or labels.
     """
-    columns = [*zip(table.column_names, table.columns, strict=True)]
-    found: list[tuple[str, NDArray]] = []  # names may occur twice
-    if choice.columns is not None:
-        for name in choice.find_columns(table.column_names):
-            for column in (column for other, column in columns if other == name):
-                if not column.is_number:
-                    raise ValueError(f"column {name!r} holds text: a feature is a number")
-                found.append((name, column.to_numpy()))
+    names = list(columns)
+    chosen = choice.find_columns(names) if choice.columns is not None else None
+    if chosen is None and not choice.exclude and stored is not None and set(stored) <= set(names):
+        chosen = list(stored)
+    numbers = [name for name, x in columns.items() if x.dtype.kind in "iuf" and x.ndim == 1]
+    if chosen is not None:
+        if words := [name for name in chosen if name not in numbers]:
+            raise ValueError(f"column {words[0]!r} holds text: a feature is a number")
+        features, set_aside = chosen, []
     else:
-        beside = (*OTHER_COLUMNS, choice.label_column)
-        for name, column in columns:
-            if name in beside or is_left_out(name, choice):
-                continue
-            if column.is_number:
-                found.append((name, column.to_numpy()))
-            elif not _is_id_name(name):
-                _check_text(name, column)
-    check_bytes(8 * table.num_rows * len(found), "the columns of numbers", stored)
-    _check_names([name for name, _ in found])
-    set_aside: list[str] = []
-    if choice.columns is None:
-        has_labels = choice.label_column in table.column_names
-        odd = [looks_like_no_feature(name, x, has_labels) for name, x in found]
-        set_aside = [name for (name, _), is_odd in zip(found, odd, strict=True) if is_odd]
-        found = [each for each, is_odd in zip(found, odd, strict=True) if not is_odd]
-        if set_aside and not found:
+        for name, values in columns.items():
+            if values.dtype == object and not choice.is_never_a_feature(name) and not _is_id_name(name):
+                _check_text(name, values)
+        may_be = [name for name in numbers if not choice.is_never_a_feature(name)]
+        _check_names(may_be)
+        has_labels = choice.label_column in columns
+        set_aside = [name for name in may_be if looks_like_no_feature(name, _filled(columns[name]), has_labels)]
+        features = [name for name in may_be if name not in set_aside]
+        if set_aside and not features:
             raise ValueError(
                 f"the only columns of numbers, {listed(set_aside)}, look like ids, row numbers or labels: if they are "
                 f"features, name them with {OPTIONS['columns']}"
             )
-    if not found:
+    if not features:
         raise ValueError(
-            f"there is no column {choice.embedding_column!r} and no column of numbers, only "
-            f"{listed(table.column_names)}: name the right one with {OPTIONS['embedding']}"
+            f"there is no column {choice.embedding_column!r} and no column of numbers, only {listed(names)}: name the "
+            f"right one with {OPTIONS['embedding']}"
         )
-    stacked = np.column_stack([values for _, values in found])
-    return [name for name, _ in found], to_numpy(as_features(stacked, "features")), set_aside
+    return features, set_aside
 
 
 def _check_names(names: Sequence[str]) -> None:
     """ValueError if the first line of a file holds numbers; names 0, 1, 2, ... of a frame are names."""
+    plain = [name.partition("_")[0] for name in names]  # a second column of one name is called NAME_2
     is_header = all(map(str.isdecimal, names)) and len(set(names)) == len(names)
-    if names and all(map(NUMBER.fullmatch, names)) and not is_header:
-        raise ValueError(f"the first line holds numbers, as {names[0]!r}: it must hold the names of the columns")
-
-
-def is_left_out(name: str, choice: ColumnChoice) -> bool:
-    """Whether a column is never a feature: the index of a frame, or excluded by the user."""
-    return INDEX.fullmatch(name) is not None or choice.is_excluded(name)
-
-
-def check_header(columns: Sequence[str], special: Sequence[str]) -> None:
-    """Raise ValueError for names that are almost special ones, such as `Label`: likely mistakes."""
-    if len(columns) == 1 and (mark := re.search(r"[;\t|]", columns[0])):
-        raise ValueError(f"columns are separated by {mark[0]!r}: save it with commas, and a point in decimal numbers")
-    for name in special:
-        if columns.count(name) > 1:
-            raise ValueError(f"there is more than one column {name!r}: rename all but one")
-        alike = [column for column in columns if column.strip().casefold() == name.casefold()]
-        if alike and name not in columns:
-            raise ValueError(f"there is a column {alike[0]!r}, but no {name!r}: rename it")
+    if names and all(map(NUMBER.fullmatch, plain)) and not is_header:
+        raise ValueError(f"the first line holds numbers, as {plain[0]!r}: it must hold the names of the columns")
 
 
 def looks_like_no_feature(name: str, values: NDArray, has_labels: bool = True) -> bool:
@@ -267,9 +289,9 @@ def _is_id_name(name: str) -> bool:
     return bool(ID_NAME.fullmatch(name) or CAMEL_ID.fullmatch(name))
 
 
-def _check_text(name: str, column: Column) -> None:
+def _check_text(name: str, values: NDArray) -> None:
     """A column of words is not a feature. Raise ValueError for numbers with a word among them, a likely mistake."""
-    cells = [(row, cell) for row, cell in enumerate(column.to_pylist()) if isinstance(cell, str) and cell.strip()]
+    cells = [(row, cell) for row, cell in enumerate(values.tolist()) if isinstance(cell, str) and cell.strip()]
     words = [(row, cell) for row, cell in cells if not NUMBER.fullmatch(cell)]
     if len(cells) - len(words) < len(cells) / 2 or not cells:
         return
@@ -281,3 +303,36 @@ def _check_text(name: str, column: Column) -> None:
     raise ValueError(
         f"column {name!r} holds numbers as text: make it numbers, or leave it out with exclude= (--exclude)"
     )
+
+
+# ---- to columns
+
+
+def to_columns(table: FeatureTable) -> Content:
+    """The columns of a table by the names that they have in files. Unlabelled is None among texts, -1 among numbers."""
+    columns: dict[str, NDArray] = {EMBEDDING: table.features}
+    for name, values in ((LABEL, table.labels), (PATH, table.paths), (SPLIT, table.splits)):
+        if values is not None:
+            columns[name] = values if values.dtype.kind == "i" else object_array(values.tolist())
+    for name, values in table.others.items():
+        columns[free_name(name, (LABEL, PATH, SPLIT, *columns))] = values
+    text = table.source.get("text") if table.texts is not None else None
+    return Content(columns, table.base_mean, table.columns, text if text in columns else None)
+
+
+def one_kind(values: NDArray, name: str) -> NDArray:
+    """A column as tables hold it: values that have no common type become texts; ValueError for invalid Unicode."""
+    if values.dtype.kind != "O":
+        return values
+    plain = values.tolist()
+    kinds = {type(value) for value in plain} - {type(None)}
+    if not kinds <= {str} and (len(kinds) == 1 or kinds == {int, float}):
+        return values
+    texts = [value if value is None else str(value) for value in plain]
+    for row, text in enumerate(texts):
+        try:
+            (text or "").encode()
+        except UnicodeEncodeError:
+            what = name if name in (LABEL, PATH, SPLIT) else f"column {name!r}: the text"
+            raise ValueError(f"{what} {text!r} of row {row} is not valid Unicode: rename it, or write .npz") from None
+    return object_array(texts)

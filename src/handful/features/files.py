@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from errno import EIO
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 
 from handful.features import array_files, csv_table, parquet_file, parts
-from handful.features.file_checks import ColumnChoice
+from handful.features.feature_columns import ColumnChoice
 from handful.features.table import FeatureTable
 from handful.utils.interrupts import cleanup
 
@@ -140,13 +140,17 @@ def write(table: FeatureTable, path: str | Path) -> Path:
         raise ValueError(f"{str(path)!r} has {_suffix(path)}: write {', '.join(WRITERS)}")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name} to: make it first")
-    stale = _stale(table, path) if suffix == ".npy" else []
     try:
         with TemporaryDirectory(".tmp", f".{path.name}.", path.parent, ignore_cleanup_errors=True) as scratch:
-            (new_folder := Path(scratch, "new")).mkdir()
             with cleanup(lambda: rmtree(scratch)):
-                WRITERS[suffix](table, new_folder / path.name)
-            _swap(new_folder, path.parent, Path(scratch, "old"), stale)
+                WRITERS[suffix](table, Path(scratch, path.name))
+            for file in sorted(Path(scratch).iterdir(), key=lambda file: file.name == path.name):  # the features last
+                os.replace(file, path.with_name(file.name))
+        if suffix == ".npy":  # what was beside the file that was replaced
+            for file, values in ((array_files.labels_beside(path), table.labels),
+                                 (array_files.mean_beside(path), table.base_mean)):  # fmt: skip
+                if values is None:
+                    file.unlink(missing_ok=True)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
     except OSError as error:  # its message would name the temporary file
@@ -163,13 +167,6 @@ def _suffix(path: Path) -> str:
     return f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
 
 
-def _stale(table: FeatureTable, place: Path) -> list[str]:
-    """Files beside a .npy file that belong to the file that it replaces."""
-    absent = [array_files.labels_beside(place)] if table.labels is None else []
-    absent += [array_files.mean_beside(place)] if table.base_mean is None else []
-    return [file.name for file in absent]
-
-
 def _about_folder(path: Path) -> str:
     if any((path / name).is_file() for name in ("state.json", "dataset_info.json", "dataset_dict.json")):
         return (
@@ -177,31 +174,3 @@ def _about_folder(path: Path) -> str:
             "load_from_disk(...).to_parquet('features.parquet'), and give that"
         )
     return "is a folder, but not of Parquet parts: give a file of features"
-
-
-def _swap(new_folder: Path, folder: Path, old: Path, stale: Iterable[str] = ()) -> None:
-    """Move new files into `folder`, and the files `stale` out of it. One file replaces another in one step.
-
-    If there are several, the old ones are moved away first, and moved back if a step fails.
-    """
-    new = sorted(new_folder.iterdir(), reverse=True)
-    stale = [name for name in stale if (folder / name).is_file()]
-    if len(new) == 1 and not stale:
-        os.replace(new[0], folder / new[0].name)
-        return
-    old.mkdir()
-    moved_out: list[str] = []
-    moved_in: list[str] = []
-    try:
-        for name in [*stale, *(item.name for item in new if (folder / item.name).is_file())]:
-            os.replace(folder / name, old / name)
-            moved_out.append(name)
-        for item in new:
-            os.replace(item, folder / item.name)
-            moved_in.append(item.name)
-    except BaseException:
-        for name in set(moved_in) - set(moved_out):
-            (folder / name).unlink()
-        for name in moved_out:
-            os.replace(old / name, folder / name)
-        raise

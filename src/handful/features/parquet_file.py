@@ -1,44 +1,50 @@
-"""Parquet files: sizes are checked by the file's own description before a column is read.
+"""Parquet files, and tables of Arrow as columns and back. PyArrow is imported only where it is used.
 
-Features are one column of lists, or one column for each feature.
+Features are one column of lists, or one column for each feature. Sizes are checked by the file's own description before
+a column is read.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from handful.features.arrow_table import (
+import numpy as np
+
+from handful.features.feature_columns import (
     EMBEDDING,
     LABEL,
+    MAX_COLUMNS,
+    OPTIONS,
     PATH,
-    SHARING,
     SPLIT,
-    check_vectors,
-    columns_of,
-    is_carried,
-    is_list_of_numbers,
-    is_number,
-    is_text,
-    to_arrow,
-    values_of,
+    ColumnChoice,
+    Content,
+    check_header,
+    from_columns,
+    listed,
+    one_kind,
+    require,
+    to_columns,
 )
-from handful.features.feature_columns import check_header, from_columns, is_left_out, stored_choice
-from handful.features.file_checks import MAX_COLUMNS, OPTIONS, OTHER_COLUMNS, ColumnChoice, damaged, listed, require
+from handful.features.labels import NDArray
 from handful.features.table import FeatureTable
-from handful.utils.columns import ColumnTable
+from handful.utils.columns import masked_numbers, object_array
 from handful.utils.extras import need_pyarrow
+from handful.utils.files import damaged, parse_json
 from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
-__all__ = ["check_flat", "check_once", "check_sizes", "open_parquet", "read_columns", "read_parquet", "values_of"]
-POINTER_BYTES = 16  # of a value in a Python list or an array of objects
+MEAN_KEY = b"handful.base_mean"  # in the metadata of a schema, where other tools ignore it: the mean of base classes
+NAMES_KEY = b"handful.columns"  # ...: the names of the features
+TEXT_KEY = b"handful.text"  # ...: the column of texts that the features were made of
 ROWS_PER_GROUP = 2**16  # written
-ROWS_PER_BATCH = 2**13  # read
+POINTER_BYTES = 16  # of a value in a Python list or an array of objects
 
 Choose = Callable[[Any], Iterable[str]]  # chooses columns of a schema
 
@@ -61,11 +67,23 @@ def open_parquet(path: str | Path, where: str = "") -> Iterator[Any]:
         raise damaged("parquet", error, where) from None
 
 
-def check_sizes(path: str | Path, file: Any, names: Sequence[str], where: str = "") -> None:
-    """ValueError if these columns of an open file would take more memory than the limit, by its types and rows."""
-    rows, schema = file.metadata.num_rows, file.schema_arrow
-    count = sum(rows * _bytes_per_row(field.type) for field in schema if field.name in names)
-    check_bytes(count, f"{where}a table of {rows:,} rows", os.path.getsize(path))
+def read_arrow(path: str | Path, choose: Choose, where: str = "") -> Any:
+    """Columns of a Parquet file as a `pyarrow.Table`.
+
+    Parameters
+    ----------
+    choose : gives the names of columns for a schema, or raises ValueError.
+    where : what errors begin with.
+    """
+    with open_parquet(path, where) as file:
+        names = list(choose(file.schema_arrow))
+        check_once(file.schema_arrow.names, names, where)
+        rows = file.metadata.num_rows
+        size = sum(rows * _bytes_per_row(field.type) for field in file.schema_arrow if field.name in names)
+        check_bytes(size, f"{where}a table of {rows:,} rows")
+        table = file.read(names)
+        table.validate(full=True)  # Arrow does not check codes and offsets when it reads
+    return table
 
 
 def _bytes_per_row(kind: Any) -> int:
@@ -78,110 +96,230 @@ def _bytes_per_row(kind: Any) -> int:
     return int(plain.list_size * max(1, plain.value_type.bit_width // 8))
 
 
-def read_columns(path: str | Path, choose: Choose, flat: Sequence[str] | None, where: str = "") -> ColumnTable:
-    """Columns of a Parquet file; see `read_arrow`."""
-    return columns_of(read_arrow(path, choose, flat, where))
-
-
-def read_arrow(path: str | Path, choose: Choose, flat: Sequence[str] | None, where: str = "") -> Any:
-    """Columns of a Parquet file as a `pyarrow.Table`, with the metadata of its schema.
-
-    Parameters
-    ----------
-    choose : gives the names of columns for a schema, or raises ValueError; missing columns are left out.
-    flat : the columns that have one value a row: labels, paths, splits. None: all columns.
-    where : what errors begin with.
-    """
-    need_pyarrow("a Parquet file")
-    import pyarrow as pa
-
-    with open_parquet(path, where) as file:
-        schema = file.schema_arrow
-        names = [name for name in dict.fromkeys(choose(schema)) if name in set(schema.names)]
-        check_once(schema.names, names, where)
-        for name in names if flat is None else [name for name in flat if name in names]:
-            check_flat(schema.field(name).type, f"{where}column {name!r}")
-        check_sizes(path, file, names, where)
-        stored, total, batches = os.path.getsize(path), 0, []
-        for batch in file.iter_batches(ROWS_PER_BATCH, columns=names):  # a few bytes can be a billion equal numbers
-            total += batch.nbytes
-            check_bytes(total, f"{where}the table", stored)
-            batches.append(batch)
-        table = pa.Table.from_batches(batches, pa.schema([schema.field(name) for name in names]))
-        table.validate(full=True)  # Arrow does not check codes and offsets when it reads
-    return table.replace_schema_metadata(schema.metadata)
-
-
 def check_once(present: Iterable[str], names: Iterable[str], where: str = "") -> None:
-    """Raise if a column is there twice."""
+    """Raise ValueError if one of the columns is there twice."""
     counts = Counter(present)
     for name in names:
         if counts[name] > 1:
             raise ValueError(f"{where}there is more than one column {shortened(name)!r}: rename all but one")
 
 
-def check_flat(kind: Any, what: str) -> None:
-    """Raise unless a column has one value a row."""
+# ---- columns of Arrow
+
+
+def columns_of(table: Any) -> dict[str, NDArray]:
+    """A `pyarrow.Table` as columns: numbers as arrays, lists of numbers as [n, D], anything else as Python's values."""
+    return {name: _column(column, name) for name, column in zip(table.column_names, table.columns, strict=True)}
+
+
+def _column(column: Any, name: str) -> NDArray:
+    import pyarrow as pa
+
+    if is_list_of_numbers(column.type):
+        return vectors_of(column, f"column {name!r}")
+    if not is_number(column.type):
+        return object_array(column.to_pylist())
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    if not column.null_count:
+        return np.asarray(column.to_numpy())
+    return masked_numbers(column.to_pylist(), column.type.to_pandas_dtype())
+
+
+def vectors_of(column: Any, where: str) -> NDArray:
+    """A column of lists as [n, D]. It is copied, so that the array is contiguous and writable."""
+    import pyarrow.compute as pc
+    import pyarrow.types as of
+
+    check_vectors(column.type, where)
+    if column.null_count:
+        raise ValueError(f"{where} has no embedding in row {_first(pc.is_null(column))}: remove that row")
+    kind = getattr(column.type, "storage_type", column.type).value_type
+    dtype = np.float64 if of.is_float64(kind) or (of.is_integer(kind) and kind.bit_width > 16) else np.float32
+    chunks = [getattr(chunk, "storage", chunk) for chunk in column.chunks if len(chunk)]
+    if not chunks:
+        return np.empty((0, 0), dtype)
+    lengths = np.concatenate([pc.list_value_length(chunk).to_numpy(zero_copy_only=False) for chunk in chunks])
+    width = int(lengths[0])
+    if (lengths != width).any():
+        at = int((lengths != width).argmax())
+        raise ValueError(
+            f"{where} has {width} numbers in row 0 but {lengths[at]} in row {at}: embeddings of one backbone have one "
+            "length"
+        )
+    vectors: NDArray = np.empty((len(lengths), width), dtype)
+    start = 0
+    for chunk in chunks:
+        flat = chunk.flatten()
+        if flat.null_count:
+            row, position = divmod(_first(pc.is_null(flat)), width)
+            raise ValueError(f"{where} has no number in row {start + row}, position {position}: remove that row")
+        vectors[start : start + len(chunk)] = flat.to_numpy(zero_copy_only=False).reshape(len(chunk), width)
+        start += len(chunk)
+    return vectors
+
+
+def _first(mask: Any) -> int:
+    import pyarrow.compute as pc
+
+    return int(pc.index(mask, True).as_py())
+
+
+def check_vectors(kind: Any, where: str) -> None:
+    """Raise ValueError unless a column of this `pyarrow.DataType` has a list of numbers in each row."""
+    if not is_list_of_numbers(kind):
+        raise ValueError(f"{where} holds {shortened(str(kind))}: a list of numbers in each row is needed")
+
+
+def is_list_of_numbers(kind: Any) -> bool:
+    """Whether a column of this `pyarrow.DataType` has a list of numbers in each row."""
+    import pyarrow.types as of
+
+    plain = getattr(kind, "storage_type", kind)  # of a tensor
+    if not (of.is_list(plain) or of.is_large_list(plain) or of.is_fixed_size_list(plain)):
+        return False
+    return bool(of.is_floating(plain.value_type) or of.is_integer(plain.value_type))
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a `pyarrow.DataType` is of numbers."""
+    import pyarrow.types as of
+
+    return bool(of.is_floating(kind) or of.is_integer(kind) or of.is_decimal(kind))
+
+
+def is_carried(kind: Any) -> bool:
+    """Whether a column of this `pyarrow.DataType` is carried along. Lists and pictures stay in their file."""
     import pyarrow.types as of
 
     kind = kind.value_type if of.is_dictionary(kind) else kind
-    if of.is_nested(kind) or str(kind).startswith(SHARING):
-        raise ValueError(f"{what} holds {shortened(str(kind))}: one text or number a row is needed")
+    is_binary = of.is_binary(kind) or of.is_large_binary(kind) or of.is_fixed_size_binary(kind)
+    return not (of.is_nested(kind) or is_binary or str(kind).startswith(("binary_view", "run_end", "extension")))
 
 
-# ---- features
+def arrow_table(columns: Mapping[str, NDArray]) -> Any:
+    """A `pyarrow.Table` of columns."""
+    import pyarrow as pa
+
+    return pa.table({name: _arrow_array(values, name) for name, values in columns.items()})
+
+
+def _arrow_array(values: NDArray, name: str) -> Any:
+    import pyarrow as pa
+
+    if values.ndim == 2:
+        return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
+    if values.dtype.kind != "O":
+        return pa.array(np.ma.getdata(values), mask=np.ma.getmaskarray(values))
+    plain = one_kind(values, name).tolist()
+    if all(value is None or isinstance(value, str) for value in plain):
+        return pa.array(plain, pa.string())  # the type is given, because an empty list has none
+    try:
+        return pa.array(plain)
+    except (pa.ArrowException, OverflowError):
+        return pa.array([None if value is None else str(value) for value in plain], pa.string())
+
+
+# ---- feature tables
 
 
 def read_parquet(path: Path, choice: ColumnChoice) -> FeatureTable:
     """A feature table; lists and binary data beside the features stay in the file."""
-    return from_columns(columns_of(read_feature_table(path, choice)), choice, stored=path.stat().st_size)
+    return features_of(read_feature_columns(path, choice), choice)
 
 
-def read_feature_table(path: Path, choice: ColumnChoice, where: str = "") -> Any:
+def read_feature_columns(path: Path, choice: ColumnChoice, where: str = "") -> Any:
     """A `pyarrow.Table` of the features, labels, paths and splits, and of the columns that are carried along."""
-    flat = (choice.label_column, PATH, SPLIT)
 
     def choose(schema: Any) -> list[str]:
-        check_header(schema.names, () if choice.columns else (choice.embedding_column, choice.label_column, PATH))
-        choice.check_label(schema.names, f"{where}column")
-        full_choice = stored_choice(choice, schema.names, schema.metadata)
-        counts = Counter(schema.names)
-        others = [field.name for field in schema if is_carried(field.type) and counts[field.name] == 1]
-        if not _is_wide(schema, full_choice, where):
-            kind = schema.field(full_choice.embedding_column).type
-            if not is_text(kind):
-                check_vectors(kind, f"{where}column {full_choice.embedding_column!r}")
-            return [full_choice.embedding_column, *flat, *others]
-        if full_choice.columns is not None:
-            return [*_checked(schema, full_choice.find_columns(schema.names), where), *flat, *others]
-        beside = (*OTHER_COLUMNS, choice.label_column)
-        may_be = [field for field in schema if field.name not in beside and not is_left_out(field.name, choice)]
-        return [*(field.name for field in may_be if is_number(field.type) or is_text(field.type)), *flat, *others]
+        check_header(schema.names, choice)
+        lists = [field.name for field in schema if is_list_of_numbers(field.type) and field.name != choice.label]
+        has_embedding = choice.columns is None and (choice.embedding or EMBEDDING in schema.names)
+        if has_embedding:
+            require(schema.names, choice.embedding_column, f"{where}column", "embedding")
+            kind = schema.field(choice.embedding_column).type
+            if not is_carried(kind) or is_number(kind):  # else it may have JSON lists
+                check_vectors(kind, f"{where}column {choice.embedding_column!r}")
+        elif lists and choice.columns is None and NAMES_KEY not in (schema.metadata or {}):
+            raise ValueError(
+                f"{where}there is no column {EMBEDDING!r}, only {listed(schema.names)}: {listed(lists)} holds lists of "
+                f"numbers, name the right one with {OPTIONS['embedding']}"
+            )
+        for name in {choice.label_column, PATH, SPLIT} & set(schema.names):
+            if not is_carried(schema.field(name).type) and not is_bytes(schema.field(name).type):
+                kind = shortened(str(schema.field(name).type))
+                raise ValueError(f"{where}column {name!r} holds {kind}: one text or number a row is needed")
+        return [
+            field.name
+            for field in schema
+            if is_carried(field.type)
+            or (has_embedding and field.name == choice.embedding_column)
+            or field.name in (choice.label_column, PATH, SPLIT)
+        ]
 
-    return read_arrow(path, choose, flat, where)
-
-
-def _is_wide(schema: Any, choice: ColumnChoice, where: str) -> bool:
-    """Whether features are columns of numbers, and not a column of lists; ValueError if neither is clear."""
-    if choice.columns is not None:
-        return True
-    if choice.embedding is not None or choice.embedding_column in schema.names:
-        require(schema.names, choice.embedding_column, f"{where}column", "embedding")
-        return False
-    if lists := [f.name for f in schema if is_list_of_numbers(f.type) and f.name != choice.label]:
-        raise ValueError(
-            f"{where}there is no column {EMBEDDING!r}, only {listed(schema.names)}: {listed(lists)} holds lists of "
-            f"numbers, name the right one with {OPTIONS['embedding']}"
-        )
-    return True
+    return read_arrow(path, choose, where)
 
 
-def _checked(schema: Any, names: Sequence[str], where: str) -> Sequence[str]:
-    for name in names:
-        kind = schema.field(name).type if schema.names.count(name) == 1 else None
-        if kind is not None and not is_number(kind):
-            raise ValueError(f"{where}column {name!r} holds {shortened(str(kind))}: a feature is a number")
+def is_bytes(kind: Any) -> bool:
+    """Whether a `pyarrow.DataType` is of bytes, which may be the UTF-8 of labels."""
+    import pyarrow.types as of
+
+    return bool(of.is_binary(kind) or of.is_large_binary(kind))
+
+
+def features_of(table: Any, choice: ColumnChoice) -> FeatureTable:
+    """A feature table of a `pyarrow.Table`."""
+    metadata = table.schema.metadata or {}
+    columns = {name: _with_class_names(values, metadata, name) for name, values in columns_of(table).items()}
+    names = metadata.get(NAMES_KEY)
+    if names is not None:
+        names = _parse_list(names, NAMES_KEY)
+    text = metadata.get(TEXT_KEY, b"").decode("utf-8", "replace")
+    return from_columns(Content(columns, mean_of_metadata(metadata), names, text or None), choice)
+
+
+def mean_of_metadata(metadata: Mapping[bytes, bytes] | None) -> NDArray | None:
+    """The mean of base classes in the metadata of a schema, or None."""
+    text = (metadata or {}).get(MEAN_KEY)
+    return None if text is None else mean_of_json(text, f"{MEAN_KEY.decode()} of the schema's metadata")
+
+
+def mean_of_json(text: str | bytes, where: str) -> NDArray:
+    """The mean that `mean_to_json` wrote; `where` names the place in errors."""
+    try:
+        return np.asarray(parse_json(text, where)["base_mean"], np.float64)
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise ValueError(f"{where} holds no base mean, or is damaged: {shortened(str(error), 200)}") from None
+
+
+def mean_to_json(mean: NDArray) -> str:
+    """JSON has the digits of float64, so every float32 comes back exactly."""
+    return json.dumps({"base_mean": mean.tolist()})
+
+
+def _parse_list(text: bytes, key: bytes) -> list[str]:
+    names = parse_json(b'{"names": ' + text + b"}", f"{key.decode()} of the schema's metadata")["names"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{key.decode()} of the schema's metadata is not a list of texts: write the file again")
     return names
+
+
+def _with_class_names(codes: NDArray, metadata: Mapping[bytes, bytes], name: str) -> NDArray:
+    """The names that codes of classes stand for, if Hugging Face `datasets` noted them; None for -1 and no code."""
+    try:
+        about = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"][name]
+        names = [str(each) for each in about["names"]] if about["_type"] == "ClassLabel" else []
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return codes
+    if not names:
+        return codes
+    for row, code in enumerate(codes.tolist()):
+        if code is not None and (not isinstance(code, int) or not -1 <= code < len(names)):
+            raise ValueError(
+                f"column {name!r} has code {shortened(str(code))} in row {row}, but there are {len(names)} names: "
+                "label that row"
+            )
+    return object_array(None if code in (None, -1) else names[code] for code in codes.tolist())
 
 
 def write_parquet(table: FeatureTable, path: Path) -> None:
@@ -190,18 +328,24 @@ def write_parquet(table: FeatureTable, path: Path) -> None:
         write_rows(table, file)
 
 
-def write_rows(table: FeatureTable, file: IO[bytes], metadata: dict[bytes, bytes] | None = None) -> None:
+def write_rows(table: FeatureTable, file: IO[bytes], metadata: Mapping[bytes, bytes] | None = None) -> None:
     """Write a table as Parquet, with metadata for its header."""
     need_pyarrow("a Parquet file")
     from pyarrow import parquet
 
-    content = to_arrow(table, as_list=not _can_be_wide(table))
-    content = content.replace_schema_metadata({**(content.schema.metadata or {}), **(metadata or {})} or None)
-    names = [name for name in content.column_names if name != EMBEDDING and name not in (table.columns or ())]
-    parquet.write_table(content, file, compression="zstd", use_dictionary=names, row_group_size=ROWS_PER_GROUP)
-
-
-def _can_be_wide(table: FeatureTable) -> bool:
-    if table.columns is None or len(set(table.columns)) < len(table.columns):
-        return False
-    return not {EMBEDDING, LABEL, PATH, SPLIT, *table.others} & set(table.columns)
+    content = to_columns(table)
+    columns, about = dict(content.columns), dict(metadata or {})
+    beside = [name for name in columns if name != EMBEDDING]
+    if content.names is not None:
+        about[NAMES_KEY] = json.dumps(list(content.names)).encode()
+        if len({*content.names, *beside, LABEL, PATH, SPLIT, EMBEDDING}) == len(content.names) + len(
+            {*beside, LABEL, PATH, SPLIT, EMBEDDING}
+        ):
+            del columns[EMBEDDING]
+            columns |= {name: table.features[:, i] for i, name in enumerate(content.names)}
+    if content.base_mean is not None:
+        about[MEAN_KEY] = mean_to_json(content.base_mean).encode()
+    if content.text is not None:
+        about[TEXT_KEY] = content.text.encode()
+    rows = arrow_table(columns).replace_schema_metadata(about or None)
+    parquet.write_table(rows, file, compression="zstd", use_dictionary=beside, row_group_size=ROWS_PER_GROUP)

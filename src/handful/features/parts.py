@@ -10,24 +10,29 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from handful.features.arrow_table import columns_of
-from handful.features.base_mean import BASE_MEAN, MEAN_KEY, mean_of_folder, mean_of_metadata, mean_to_json
-from handful.features.feature_columns import from_columns
-from handful.features.file_checks import ColumnChoice, parse_json, read_json
+from handful.features.feature_columns import ColumnChoice
 from handful.features.labels import NDArray
-from handful.features.parquet_file import open_parquet, read_feature_table, write_rows
+from handful.features.parquet_file import (
+    MEAN_KEY,
+    features_of,
+    mean_of_json,
+    mean_of_metadata,
+    mean_to_json,
+    open_parquet,
+    read_feature_columns,
+    write_rows,
+)
 from handful.features.table import FeatureTable
 from handful.utils.extras import need_pyarrow
-from handful.utils.files import write_whole
+from handful.utils.files import parse_json, read_json, write_whole
 from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
 PLAN = "shards.json"
+BASE_MEAN = "base_mean.json"
 NOTE_KEY = b"handful"  # in the metadata of a part
 PART = re.compile(r"part-(\d{5}|[1-9]\d{5,17})\.parquet", re.ASCII)
 
@@ -39,8 +44,7 @@ def part_name(number: int) -> str:
 
 def part_numbers(folder: Path) -> list[int]:
     """The numbers of the parts in a folder."""
-    names = (file.name for file in folder.iterdir())
-    matches = (PART.fullmatch(name) for name in names)
+    matches = (PART.fullmatch(file.name) for file in folder.iterdir())
     return sorted(int(match[1]) for match in matches if match)
 
 
@@ -57,62 +61,7 @@ def is_sharded(path: str | Path) -> bool:
     bool
     """
     path = Path(path)
-    return path.is_dir() and ((path / PLAN).is_file() or (path / part_name(0)).is_file() or bool(part_numbers(path)))
-
-
-def read_sharded(path: Path, choice: ColumnChoice) -> FeatureTable:
-    """Read all parts of a folder as one table."""
-    table = read_parts(path, partial(read_feature_table, choice=choice))
-    return from_columns(columns_of(table), choice)
-
-
-def mean_of_shards(folder: Path) -> NDArray | None:
-    """The mean of the base classes: the one stored in the folder, or else in its first part."""
-    if (mean := mean_of_folder(folder)) is not None:
-        return mean
-    first = part_name(complete(folder)[0])
-    with open_parquet(folder / first, where=f"{first}: ") as file:
-        return mean_of_metadata(file.schema_arrow.metadata)
-
-
-def write_mean(folder: Path, mean: NDArray | None) -> None:
-    """Store the mean of the base classes in a folder; None removes it."""
-    if mean is None:
-        (folder / BASE_MEAN).unlink(missing_ok=True)
-    else:
-        write_whole(folder / BASE_MEAN, mean_to_json(mean).encode())
-
-
-def read_parts(folder: Path, read_part: Callable[..., Any]) -> Any:
-    """All parts as one `pyarrow.Table`, each read by `read_part(path, where=...)`.
-
-    Its schema holds the mean of the base classes, as the schema of a single file does.
-    """
-    need_pyarrow("a folder of Parquet parts")
-    import pyarrow as pa
-
-    tables: list[Any] = []
-    total = 0
-    for number in complete(folder):
-        name = part_name(number)
-        table = read_part(folder / name, where=f"{name}: ")
-        total += table.nbytes
-        check_bytes(total, f"{name} and the parts before it")
-        if tables and not table.schema.equals(tables[0].schema):
-            first, other = (shortened(_columns_of(each), 200) for each in (tables[0], table))
-            raise ValueError(f"{name} has other columns than the parts before it ({other}, not {first}): make it again")
-        if tables and (table.schema.metadata or {}).get(MEAN_KEY) != (tables[0].schema.metadata or {}).get(MEAN_KEY):
-            raise ValueError(f"{name} has another base mean than the parts before it: make it again")
-        tables.append(table)
-    whole = pa.concat_tables(tables)
-    if (mean := mean_of_folder(folder)) is not None:
-        metadata = {**(whole.schema.metadata or {}), MEAN_KEY: mean_to_json(mean).encode()}
-        whole = whole.replace_schema_metadata(metadata)
-    return whole
-
-
-def _columns_of(table: Any) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in table.schema)
+    return path.is_dir() and ((path / PLAN).is_file() or bool(part_numbers(path)))
 
 
 def complete(folder: Path) -> range:
@@ -137,6 +86,30 @@ def complete(folder: Path) -> range:
     return range(count)
 
 
+def read_sharded(folder: Path, choice: ColumnChoice) -> FeatureTable:
+    """Read all parts of a folder as one table."""
+    need_pyarrow("a folder of Parquet parts")
+    import pyarrow as pa
+
+    tables: list[Any] = []
+    for number in complete(folder):
+        name = part_name(number)
+        table = read_feature_columns(folder / name, choice, f"{name}: ")
+        check_bytes(table.nbytes + sum(t.nbytes for t in tables), f"{name} and the parts before it")
+        if tables and not table.schema.equals(tables[0].schema):
+            first, other = (
+                shortened(", ".join(f"{field.name} {field.type}" for field in t.schema), 200)
+                for t in (tables[0], table)
+            )
+            raise ValueError(f"{name} has other columns than the parts before it ({other}, not {first}): make it again")
+        if tables and (table.schema.metadata or {}).get(MEAN_KEY) != (tables[0].schema.metadata or {}).get(MEAN_KEY):
+            raise ValueError(f"{name} has another base mean than the parts before it: make it again")
+        tables.append(table)
+    features = features_of(pa.concat_tables(tables), choice)
+    mean = mean_of_folder(folder)
+    return features if mean is None else features.replace(base_mean=mean)
+
+
 def count_rows(folder: Path) -> int:
     """The number of rows of all parts, from their footers: no row is read."""
     count = 0
@@ -144,6 +117,35 @@ def count_rows(folder: Path) -> int:
         with open_parquet(folder / part_name(number), where=f"{part_name(number)}: ") as file:
             count += file.metadata.num_rows
     return count
+
+
+# ---- the mean of the base classes
+
+
+def mean_of_shards(folder: Path) -> NDArray | None:
+    """The mean of the base classes: the one stored in the folder, or else in its first part."""
+    if (mean := mean_of_folder(folder)) is not None:
+        return mean
+    first = part_name(complete(folder)[0])
+    with open_parquet(folder / first, where=f"{first}: ") as file:
+        return mean_of_metadata(file.schema_arrow.metadata)
+
+
+def mean_of_folder(folder: Path) -> NDArray | None:
+    """The mean in `base_mean.json` of a folder of features; None if the folder has no such file."""
+    path = folder / BASE_MEAN
+    return mean_of_json(path.read_bytes(), BASE_MEAN) if path.is_file() else None
+
+
+def write_mean(folder: Path, mean: NDArray | None) -> None:
+    """Store the mean of the base classes in a folder; None removes it."""
+    if mean is None:
+        (folder / BASE_MEAN).unlink(missing_ok=True)
+    else:
+        write_whole(folder / BASE_MEAN, mean_to_json(mean).encode())
+
+
+# ---- one part
 
 
 def write_part(table: FeatureTable, path: Path, note: dict[str, Any], mark: str = "") -> None:

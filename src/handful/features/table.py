@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from copy import copy
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from handful.core.arrays import norms, to_numpy
 from handful.core.checks import as_features
-from handful.features.base_mean import checked_mean
 from handful.features.episodes import Protocol
 from handful.features.labels import NDArray, clean_labels, clean_strings, is_labelled, label_texts
-from handful.utils.text import shortened
+from handful.utils.columns import object_array
+from handful.utils.text import counted, shortened
 
 MAX_LISTED_NAMES = 20  # in a message
 
 
-@dataclass(frozen=True, eq=False, repr=False)  # arrays have no single truth value: == would raise
 class FeatureTable:
     """Features of items, one row for each, with labels, names and more.
 
@@ -70,69 +69,47 @@ class FeatureTable:
     {'hen': 2}
     """
 
-    features: NDArray
-    labels: NDArray | None = None
-    paths: NDArray | None = None
-    splits: NDArray | None = None
-    name: str = "features"
-    base_mean: NDArray | None = None
-    columns: Sequence[str] | None = None
-    others: Mapping[str, NDArray] = field(default_factory=dict)
-    set_aside: Sequence[str] = ()
-    files: Sequence[Path] | None = None
-    hashes: Sequence[str] | None = None
-    skipped: Sequence[tuple[str, str]] = ()
-    source: Mapping[str, Any] = field(default_factory=dict)
-    base: Path | None = None
-    opener: Callable[[str], int] | None = None
-    texts: Sequence[str] | None = None
-    notes: Sequence[str] = ()
-
-    if TYPE_CHECKING:  # arguments may be any sequence or array; attributes are arrays
-
-        def __init__(
-            self,
-            features: Any,
-            labels: Any = None,
-            paths: Any = None,
-            splits: Any = None,
-            name: str = "features",
-            base_mean: Any = None,
-            columns: Sequence[str] | None = None,
-            others: Mapping[str, Any] = ...,
-            set_aside: Sequence[str] = (),
-            files: Sequence[Path] | None = None,
-            hashes: Sequence[str] | None = None,
-            skipped: Sequence[tuple[str, str]] = (),
-            source: Mapping[str, Any] = ...,
-            base: Path | None = None,
-            opener: Callable[[str], int] | None = None,
-            texts: Sequence[str] | None = None,
-            notes: Sequence[str] = (),
-        ) -> None: ...
-
-    def __post_init__(self) -> None:
-        features = _clean_features(self.features)
-        rows: dict[str, Any] = {
-            "labels": None if self.labels is None else clean_labels(self.labels),
-            "paths": clean_strings(self.paths, "path"),
-            "splits": clean_strings(self.splits, "split"),
-            "files": self.files,
-            "hashes": self.hashes,
-            "texts": self.texts,
-        }
-        others = {name: _clean_column(values) for name, values in self.others.items()}
-        for name, values in {**rows, **others}.items():
-            if values is not None and len(values) != len(features):
+    def __init__(
+        self,
+        features: Any,
+        labels: Any = None,
+        paths: Any = None,
+        splits: Any = None,
+        name: str = "features",
+        base_mean: Any = None,
+        columns: Sequence[str] | None = None,
+        others: Mapping[str, Any] | None = None,
+        set_aside: Sequence[str] = (),
+        files: Sequence[Path] | None = None,
+        hashes: Sequence[str] | None = None,
+        skipped: Sequence[tuple[str, str]] = (),
+        source: Mapping[str, Any] | None = None,
+        base: Path | None = None,
+        opener: Callable[[str], int] | None = None,
+        texts: Sequence[str] | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.features = _clean_features(features)
+        self.labels = None if labels is None else clean_labels(labels)
+        self.paths = clean_strings(paths, "path")
+        self.splits = clean_strings(splits, "split")
+        self.name = name
+        self.base_mean = checked_mean(base_mean, self.dimension)
+        self.columns = columns
+        self.others: Mapping[str, NDArray] = {key: _clean_column(values) for key, values in (others or {}).items()}
+        self.set_aside, self.skipped, self.notes = set_aside, skipped, notes
+        self.files, self.hashes, self.texts = files, hashes, texts
+        self.source: Mapping[str, Any] = source or {}
+        self.base, self.opener = base, opener
+        rows = {key: getattr(self, key) for key in ("labels", "paths", "splits", "files", "hashes", "texts")}
+        for key, values in {**rows, **self.others}.items():
+            if values is not None and len(values) != len(self):
                 raise ValueError(
-                    f"there are {len(features)} rows of features but {len(values)} {name}: "
+                    f"there are {len(self)} rows of features but {len(values)} {key}: "
                     "one for each row is needed, in the same order"
                 )
-        if self.columns is not None and len(self.columns) != features.shape[1]:
-            raise ValueError(f"there are {features.shape[1]} features but {len(self.columns)} names of columns")
-        mean = checked_mean(self.base_mean, features.shape[1])
-        for name, values in {"features": features, **rows, "others": others, "base_mean": mean}.items():
-            object.__setattr__(self, name, values)
+        if columns is not None and len(columns) != self.dimension:
+            raise ValueError(f"there are {self.dimension} features but {len(columns)} names of columns")
 
     def __len__(self) -> int:
         return len(self.features)
@@ -188,7 +165,7 @@ class FeatureTable:
         parts = []
         if self.columns is not None:
             ends = self.columns if len(self.columns) < 4 else (self.columns[0], "...", self.columns[-1])
-            parts.append(f"features: {_count(len(self.columns), 'column')} {' '.join(map(shortened, ends))}")
+            parts.append(f"features: {counted(len(self.columns), 'column')} {' '.join(map(shortened, ends))}")
         carried = [name for name in self.others if name not in self.set_aside]
         if carried:
             parts.append(f"carried along: {_some(carried)}")
@@ -287,17 +264,17 @@ class FeatureTable:
         labels = None if self.labels is None else self.labels[places]
         if labels is not None and labels.dtype.kind == "O" and is_labelled(labels).all():
             labels = labels.astype(str)
-        picked: dict[str, Any] = {
-            "features": self.features[places],
-            "labels": labels,
-            "paths": self._named(places),
-            "splits": None if self.splits is None else self.splits[places],
-            "others": {name: values[places] for name, values in self.others.items()},
-            "files": None if self.files is None else [self.files[i] for i in places.tolist()],
-            "hashes": None if self.hashes is None else [self.hashes[i] for i in places.tolist()],
-            "texts": None if self.texts is None else [self.texts[i] for i in places.tolist()],
-        }
-        return self._unchecked(picked)
+        is_whole = len(places) == len(self) and bool((places == np.arange(len(self))).all())
+        return self._with(
+            features=self.features[places],
+            labels=labels,
+            paths=self.paths if is_whole else np.array(_at(self.names, places), str),  # rows keep their number as name
+            splits=None if self.splits is None else self.splits[places],
+            others={name: values[places] for name, values in self.others.items()},
+            files=_at(self.files, places),
+            hashes=_at(self.hashes, places),
+            texts=_at(self.texts, places),
+        )
 
     def reorder(self, order: Sequence[int]) -> FeatureTable:
         """The table with its features in another order.
@@ -307,12 +284,10 @@ class FeatureTable:
         order : sequence of int
             The column of each feature.
         """
-        return self._unchecked(
-            {
-                "features": np.ascontiguousarray(self.features[:, order]),
-                "base_mean": None if self.base_mean is None else self.base_mean[order],
-                "columns": None if self.columns is None else [self.columns[i] for i in order],
-            }
+        return self._with(
+            features=np.ascontiguousarray(self.features[:, order]),
+            base_mean=None if self.base_mean is None else self.base_mean[order],
+            columns=None if self.columns is None else [self.columns[i] for i in order],
         )
 
     def with_name(self, name: str, source: Mapping[str, Any]) -> FeatureTable:
@@ -325,7 +300,7 @@ class FeatureTable:
         source : mapping
             Where it comes from.
         """
-        return self._unchecked({"name": name, "source": dict(source)})
+        return self._with(name=name, source=dict(source))
 
     def replace(self, **changes: Any) -> FeatureTable:
         """A copy with some attributes changed. They are checked.
@@ -335,26 +310,18 @@ class FeatureTable:
         **changes
             The attributes.
         """
-        return replace(self, **changes)
+        return FeatureTable(**{key: value for key, value in vars(self).items() if key != "names"} | changes)
 
-    def _named(self, places: NDArray) -> NDArray | None:
-        """The paths of some rows; rows without a path keep their number as name."""
-        if self.paths is None:
-            return (
-                None if len(places) == len(self) and (places == np.arange(len(self))).all() else self._names_at(places)
-            )
-        paths = self.paths[places]
-        return self._names_at(places) if any(not path.strip() for path in paths.tolist()) else paths
-
-    def _names_at(self, places: NDArray) -> NDArray:
-        return np.array([self.names[i] for i in places.tolist()], str)
-
-    def _unchecked(self, changes: Mapping[str, Any]) -> FeatureTable:
-        table: FeatureTable = object.__new__(FeatureTable)
-        for each in fields(self):
-            value = changes[each.name] if each.name in changes else getattr(self, each.name)
-            object.__setattr__(table, each.name, value)
+    def _with(self, **changes: Any) -> FeatureTable:
+        """A copy with some attributes changed, without checks."""
+        table = copy(self)
+        vars(table).pop("names", None)
+        vars(table).update(changes)
         return table
+
+
+def _at(values: Sequence[Any] | None, places: NDArray) -> list[Any] | None:
+    return None if values is None else [values[i] for i in places.tolist()]
 
 
 def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
@@ -481,17 +448,30 @@ def _clean_column(values: Any) -> NDArray:
     """A column as an array: numbers as they are, anything else as objects, which keep texts and None exactly."""
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biufO":
         return values
-    plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    result = np.empty(len(plain), object)
-    result[:] = plain
-    return result
+    return object_array(values.tolist() if isinstance(values, np.ndarray) else values)
+
+
+def checked_mean(mean: Any, dimension: int) -> NDArray | None:
+    """The mean of base classes as float32 [D], or None; ValueError if it does not belong to features of this size."""
+    if mean is None:
+        return None
+    try:
+        mean = np.asarray(to_numpy(mean) if hasattr(mean, "dtype") else mean, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"base_mean is not a row of numbers: {shortened(str(error), 200)}") from None
+    if mean.shape != (dimension,):
+        raise ValueError(
+            f"base_mean has shape {mean.shape} but items have {dimension} features: "
+            "give the mean feature of base classes by the same backbone"
+        )
+    with np.errstate(over="ignore"):
+        checked: NDArray = mean.astype(np.float32)
+    if not np.isfinite(checked).all():
+        raise ValueError("base_mean contains NaN or infinity")
+    return checked
 
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(shortened(name) for name in names[:MAX_LISTED_NAMES]) + (
         ", ..." if len(names) > MAX_LISTED_NAMES else ""
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.features.arrow_table import COLUMNS_KEY, is_list_of_numbers, is_number
 from handful.features.cell_table import SUFFIXES, CellTable, peek_cells, read_cells
-from handful.features.file_checks import listed
+from handful.features.feature_columns import listed
 from handful.features.labels import NDArray, check_missing_words, clean_labels
-from handful.features.parquet_file import open_parquet
+from handful.features.parquet_file import NAMES_KEY, is_list_of_numbers, is_number, open_parquet
 from handful.features.table import FeatureTable
 from handful.utils.text import is_blank, shortened
 
@@ -195,7 +194,7 @@ def _has_features(path: Path) -> bool:
             schema = file.schema_arrow
     except (OSError, ValueError):
         return True  # whoever reads features says what is wrong
-    if COLUMNS_KEY in (schema.metadata or {}) or sum(is_number(field.type) for field in schema) > MAX_NUMBER_COLUMNS:
+    if NAMES_KEY in (schema.metadata or {}) or sum(is_number(field.type) for field in schema) > MAX_NUMBER_COLUMNS:
         return True
     return any(is_list_of_numbers(field.type) for field in schema)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import floor
 from numbers import Real
 
 import numpy as np
 
 from handful.core import decide
+from handful.core.answers import Answers
 from handful.core.parameters import AUTO, is_auto
 from handful.estimators.classifier import FewShotClassifier
 from handful.project.summary import share_of
@@ -15,30 +18,53 @@ from handful.solving.clusters import check_detail
 from handful.utils.shares_in_words import percent
 
 
-def find_threshold(
+def decide_pile(
     model: FewShotClassifier,
-    doubts: np.ndarray,
-    p_unknown: np.ndarray | None = None,
+    answers_of_pile: Callable[[], Answers],
+    *,
     threshold: float | None = None,
     unknown_rate: float | None = None,
     max_false_unknown: float | None = None,
-) -> tuple[float, str]:
-    """The doubt above which an item of the pile is unknown, and how it was found, in words.
+    precision: float | None = None,
+) -> str:
+    """Let a fitted model decide what is unknown in its pile, and from now on; say in words how that was found.
 
     Parameters
     ----------
     model : FewShotClassifier
         Fitted to the pile; its own threshold is used where none of the next arguments is given.
-    doubts, p_unknown : array [n], array [n] or None
-        Of the answers for the pile (`handful.core.answers.Answers`).
-    threshold, unknown_rate, max_false_unknown : float, optional
+    answers_of_pile : callable
+        Gives the answers for the pile, as the model decides at that moment.
+    threshold, unknown_rate, max_false_unknown, precision : float, optional
         As `label_items` takes them.
     """
+    answers = answers_of_pile()
+    limit, decision = _find_threshold(
+        model, answers.doubts, answers.p_unknown, threshold, unknown_rate, max_false_unknown
+    )
+    if limit != model.threshold_:
+        model._decide(limit, 0.0)
+    if precision is not None:
+        answers = answers_of_pile()
+        model._decide(model.threshold_, answers.at_precision(precision).min_confidence)
+        decision += " " + precision_in_words(precision, model.min_confidence_, answers)
+    return decision
+
+
+def _find_threshold(
+    model: FewShotClassifier,
+    doubts: np.ndarray,
+    p_unknown: np.ndarray | None,
+    threshold: float | None,
+    unknown_rate: float | None,
+    max_false_unknown: float | None,
+) -> tuple[float, str]:
+    """The doubt above which an item of the pile is unknown, and how it was found, in words."""
     limit, solver = model.threshold_, get_solver(model._method)
     if unknown_rate is not None:
         limit = decide.at_share(doubts, unknown_rate)
         part = percent(unknown_rate)
-        decision = f"The {part} of the pile with the highest outlier scores are called unknown, as --unknown-rate says."
+        decision = f"The {part} of the pile with the highest outlier scores are called unknown, as unknown_rate says."
         if abs(int((doubts > limit).sum()) - unknown_rate * len(doubts)) > 0.5:
             decision = decision[:-1] + ", as far as their scores differ."
     elif max_false_unknown is not None:
@@ -66,6 +92,31 @@ def threshold_in_words(limit: float, is_probability: bool, or_else: str = "") ->
         return f"An item is called unknown when that is more probable than its closest class{or_else}."
     part = f"{percent(limit)} of P(unknown) and P(closest class) together" if 0 <= limit <= 1 else f"{limit:.4g}"
     return f"An item is called unknown when P(unknown) is above {part}{or_else}."
+
+
+def precision_in_words(precision: float, min_confidence: float, answers: Answers) -> str:
+    """What was set aside for a precision, in words. answers: of the pile, at the same threshold."""
+    assert answers.p_closest is not None
+    p_right = answers.p_closest[~answers.likely_unknown]
+    kept = p_right[p_right >= min_confidence]
+    if not len(p_right):
+        return f"There is no label, so --precision {precision:g} changes nothing."
+    if not len(kept):
+        surest = float(p_right.max())
+        less = floor(20 * surest) / 20
+        hint = f", or ask for less, as in --precision {less:g}" if less > 0 else ""
+        return (
+            f"No label reaches the precision that --precision {precision:g} asks for: the surest is right with a "
+            f"probability of {percent(surest)}, so nothing is labelled. Give more examples of each class{hint}."
+        )
+    if len(kept) == len(p_right):
+        return (
+            f"All labels are kept, because together they reach the precision that --precision {precision:g} asks for."
+        )
+    return (
+        f"A label that is right with a probability below {percent(min_confidence)} is set aside, so that "
+        f"{percent(precision)} of the others should be right, as --precision says."
+    )
 
 
 def check_decision(

@@ -114,7 +114,7 @@ def write(demo: Demo, folder: Path) -> dict[str, Path]:
     """Write labels.csv, labels.parquet (if PyArrow is installed) and report.html; gives the files by name."""
     folder.mkdir(parents=True, exist_ok=True)
     items = demo.episodes.query_items[0]
-    table = ColumnTable.of({"item": items, **demo.result.columns()})
+    table = ColumnTable({"item": items, **demo.result.columns()})
     paths = {name: folder / name for name in (*table_files(), "report.html")}
     for name in table_files():
         write_rows(table, paths[name])

@@ -19,7 +19,7 @@ import numpy as np
 from handful.core.answers import Answers
 from handful.core.checks import UNKNOWN_NAME
 from handful.features import FeatureTable
-from handful.features.arrow_table import one_kind
+from handful.features.feature_columns import one_kind
 from handful.features.table import free_name
 from handful.project.exports import FORMATS
 from handful.project.live import LiveProject, formats_of
@@ -119,7 +119,7 @@ def write_tables(project: LiveProject, state: State, formats: Sequence[str], fol
         if table is not None and name in TABLES:
             write_rows(table, folder / f"labels.{name}")
         elif name != SORTED:
-            file, content = FORMATS[name](items, answers, method, classes=_class_names(state))
+            file, content = FORMATS[name](items, answers, method, _class_names(state))
             write_json(content, folder / file)
 
 
@@ -241,7 +241,7 @@ def _with_columns(project: LiveProject, state: State, rows: np.ndarray, table: C
     elif state.pile.texts is not None:
         columns = {FILE_COLUMN: np.array([state.pile.texts[i] for i in rows.tolist()], object)}
     for name, values in columns.items():
-        table = table.append_column(free_name(printable(name), table.column_names), one_kind(values, name))
+        table[free_name(printable(name), table)] = one_kind(values, name)
     return table
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 from urllib.parse import quote
 
 import handful
@@ -16,40 +16,11 @@ from handful.utils.files import printable, unique_names
 Export = tuple[str, Any]  # a file name, and what goes into it as JSON
 
 
-class Exporter(Protocol):
-    """A format of another tool.
-
-    Parameters
-    ----------
-    items : FeatureTable
-        The labelled items.
-    answers : Answers
-        The answer for each of them.
-    method : str
-        What gave the answers.
-    classes : sequence of str, optional
-        The names of the classes, if not those of the answers.
-    """
-
-    def __call__(
-        self,
-        items: FeatureTable,
-        answers: Answers,
-        method: str,
-        *,
-        classes: Sequence[str] | None = None,
-    ) -> Export:
-        """Return the export of labelled items."""
-        ...
+# From the labelled items, the answer for each, what gave the answers, and the names of the classes
+Exporter = Callable[[FeatureTable, Answers, str, Sequence[str]], Export]
 
 
-def label_studio(
-    items: FeatureTable,
-    answers: Answers,
-    method: str,
-    *,
-    classes: Sequence[str] | None = None,
-) -> Export:
+def label_studio(items: FeatureTable, answers: Answers, method: str, classes: Sequence[str]) -> Export:
     """Tasks with predictions, for a project with <Choices name="label" toName="image">; for texts, toName="text".
 
     Pictures are served by Label Studio's own local storage: set LOCAL_FILES_DOCUMENT_ROOT=/ and
@@ -71,13 +42,7 @@ def label_studio(
     return "label-studio.json", tasks
 
 
-def fiftyone(
-    items: FeatureTable,
-    answers: Answers,
-    method: str,
-    *,
-    classes: Sequence[str] | None = None,
-) -> Export:
+def fiftyone(items: FeatureTable, answers: Answers, method: str, classes: Sequence[str]) -> Export:
     """For `fo.Dataset.from_dir(labels_path=..., dataset_type=fo.types.FiftyOneImageClassificationDataset)`.
 
     Labels are by file there: of rows that share a path, all but the first have their row added to it.
@@ -97,16 +62,9 @@ def fiftyone(
     return "fiftyone.json", {"labels": labels}
 
 
-def coco(
-    items: FeatureTable,
-    answers: Answers,
-    method: str,
-    *,
-    classes: Sequence[str] | None = None,
-) -> Export:
+def coco(items: FeatureTable, answers: Answers, method: str, classes: Sequence[str]) -> Export:
     """Images, categories and one annotation an image, with its score; the whole picture is the box."""
-    names = [*map(str, answers.classes.tolist() if classes is None else classes), UNKNOWN_NAME]
-    ids = {name: k for k, name in enumerate(names, 1)}
+    ids = {name: k for k, name in enumerate([*classes, UNKNOWN_NAME], 1)}
     images, annotations = [], []
     for i, (file, label, confidence) in enumerate(_rows(items, answers), 1):
         width, height = _size(items, i - 1)

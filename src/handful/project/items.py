@@ -1,8 +1,13 @@
-"""Read items from folders of pictures or from tables of features, both as a `FeatureTable`; and tell kinds apart."""
+"""Read items: folders of pictures or of texts, tables of texts or of embeddings. All become a `FeatureTable`.
+
+`read_items` reads the examples and the pile of a job, whatever their kind; `Reading` says how. Without a backbone texts
+have no features yet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -10,40 +15,127 @@ from typing import Any
 import numpy as np
 
 from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label, same_columns
-from handful.estimators.classifier import FewShotClassifier
 from handful.features import FeatureTable, concatenate, is_sharded, read
-from handful.features.text_table import is_text_table
-from handful.solving import get_solver
-from handful.utils.files import class_name
-from handful.utils.text import is_blank
+from handful.features.cell_table import SUFFIXES, peek_cells
+from handful.features.text_table import is_text_table, read_text_table
+from handful.project.text_items import embed_items, read_text_files, with_class_names
+from handful.utils.files import class_name, first_folder, printable
+from handful.utils.text import is_blank, shortened
 
 NO_TEXT = "has a label but no text: it is no example"
+PICTURES, TEXTS, EMBEDDINGS = "pictures", "texts", "embeddings"  # what items are
+Progress = Callable[[str, int, int], None]  # what is being read, items done, all items
+# Embeds pictures on other machines: folder, pictures, backbone, what they are, progress, strict
+Embedder = Callable[[Path, list[Path], Any, str, Progress, bool], FeatureTable]
+TableOptions = Mapping[str, Any]  # options of `features.read`: embedding, label, columns, exclude
 
 
-def rows_without_text(items: FeatureTable) -> list[int]:
-    """The rows that have no text, where items are texts: they are unknown, and no part of what is solved."""
-    return [] if items.texts is None else [row for row, text in enumerate(items.texts) if is_blank(text)]
+def silent(what: str, done: int, total: int) -> None:
+    """No progress is shown."""
 
 
-def highest_score(model: FewShotClassifier, scores: np.ndarray) -> float:
-    """An outlier score for rows without a text: above the threshold, and not below any other."""
-    if get_solver(model._method).info.score == "probability":
-        return 1.0
-    return float(np.nextafter(max(scores.max(initial=model.threshold_), model.threshold_), np.inf))
+@dataclass(frozen=True)
+class Reading:
+    """How items are read.
+
+    Parameters
+    ----------
+    kind : {"pictures", "texts", "embeddings"}
+        What they are.
+    backbone : Backbone or TextBackbone, optional
+        What turns pictures or texts into features. Pictures need one.
+    table : mapping
+        Options of `handful.features.read`, for tables. For tables of texts only "label" counts.
+    text : str, optional
+        The column of texts.
+    strict : bool
+        Whether a file that cannot be read is an error. Otherwise it is skipped.
+    cache : bool or FeatureCache
+        Whether, or where, features are kept.
+    results : sequence of Path
+        Folders of results: files in them are no part of a pile.
+    class_names : bool
+        Whether the name of each class is one more example of it, where items are texts.
+    embedder : callable, optional
+        Embeds the pictures in place of this process.
+    progress : callable
+        Called with what is read, how many are done and how many there are.
+    """
+
+    kind: str
+    backbone: Any = None
+    table: TableOptions = field(default_factory=dict)
+    text: str | None = None
+    strict: bool = False
+    cache: Any = True
+    results: Sequence[Path] = ()
+    class_names: bool = False
+    embedder: Embedder | None = None
+    progress: Progress = silent
+
+    @property
+    def noun(self) -> str:
+        """What one item is called."""
+        return self.kind[:-1]
 
 
-def skip_empty(pile: FeatureTable, rows: Sequence[int]) -> FeatureTable:
-    """The pile, which says that rows without a text are no examples."""
-    if not rows:
-        return pile
-    return pile.replace(skipped=[*pile.skipped, *((pile.names[row], NO_TEXT) for row in rows)])
+# ---- what a path holds
+
+
+def kind_of(path: Path, options: TableOptions | None = None, text: str | None = None) -> str:
+    """What the items of a path are: "pictures", "texts", or "embeddings", which are features already.
+
+    Parameters
+    ----------
+    path : Path
+        A folder or a table.
+    options : mapping, optional
+        The options of `features.read`. Whoever names columns of features has a table of features.
+    text : str, optional
+        The column of texts that the user named.
+
+    Returns
+    -------
+    str
+        A folder holds pictures, unless it has files of text and no picture. A table holds texts if it has a column that
+        looks like language, and few columns of numbers.
+    """
+    if not of_files(path):
+        return TEXTS if text is not None or is_text_table(path, options) or is_text_file(path) else EMBEDDINGS
+    from handful.backbones.folders import suffix_of, walk
+    from handful.backbones.pictures import KNOWN_SUFFIXES
+    from handful.backbones.texts import TEXT_SUFFIXES
+
+    suffixes = {suffix_of(parts[-1]) for parts, reason in walk(str(path)) if reason is None}
+    return TEXTS if suffixes & TEXT_SUFFIXES and not suffixes & set(KNOWN_SUFFIXES) else PICTURES
+
+
+def is_text_file(path: Path) -> bool:
+    """Whether a path has the suffix of a single text."""
+    from handful.backbones.texts import TEXT_SUFFIXES
+
+    return path.suffix.lower() in TEXT_SUFFIXES and not path.is_dir()
+
+
+def of_files(path: Path) -> bool:
+    """Whether a path is a folder of files, each an item. A folder of Parquet parts or of `datasets` is a table."""
+    is_dataset = (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
+    return path.is_dir() and not is_sharded(path) and not is_dataset
+
+
+def may_hold_texts(path: Path) -> bool:
+    """Whether texts are read from such a path: a folder of files, a text file, or a table with a known suffix."""
+    return of_files(path) or is_text_file(path) or (path.is_file() and path.suffix.lower() in SUFFIXES)
+
+
+# ---- backbones
 
 
 def default_backbone(kind: str) -> str:
     """The name of the default backbone for "pictures" or "texts"; "" for embeddings, which need none."""
     from handful.backbones.catalogue import DEFAULT, DEFAULT_TEXT
 
-    return {"pictures": DEFAULT, "texts": DEFAULT_TEXT}.get(kind, "")
+    return {PICTURES: DEFAULT, TEXTS: DEFAULT_TEXT}.get(kind, "")
 
 
 def lasting_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,248 +177,251 @@ def load_for(kind: str, name: Any = "", options: Mapping[str, Any] | None = None
     return net
 
 
-Progress = Callable[[str, int, int], None]  # what is being read, items done, all items
-# Embeds pictures on other machines: folder, pictures, backbone, what they are, progress, strict
-Embedder = Callable[[Path, list[Path], Any, str, Progress, bool], FeatureTable]
-TableOptions = Mapping[str, Any]  # options of `features.read`: embedding, label, columns, exclude
+# ---- examples and a pile
 
 
-def silent(what: str, done: int, total: int) -> None:
-    """No progress is shown."""
-
-
-def class_label(name: str) -> str:
-    """The label as it is used: all that say "no class" become the same, and those that say "no label" are refused."""
-    if is_no_label(name):
-        raise ValueError(f"no class can be called {name!r}, which means that an item has no label: give another name")
-    return UNKNOWN_NAME if is_no_class(name) else name
-
-
-def read_examples(
-    folder: Path,
-    backbone: Any,
-    *,
-    progress: Progress = silent,
-    strict: bool = False,
-    cache: Any = True,
-    embedder: Embedder | None = None,
-) -> FeatureTable:
-    """Read examples: pictures in one folder for each class, `folder/<class>/...`.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder. Its folder `unknown` holds examples of no class.
-    backbone : Backbone
-        What embeds the pictures.
-    progress : callable
-        Called with what is done, how many are done, and of how many.
-    strict : bool
-        Whether a file that cannot be read is an error.
-    cache : bool or FeatureCache
-        Whether, or where, features are kept.
-    embedder : callable, optional
-        Embeds the pictures in place of this process.
-
-    Returns
-    -------
-    FeatureTable
-        The examples with their labels.
-    """
-    from handful.backbones import find_pictures
-    from handful.backbones.folders import LITTER
-
-    within = sorted(part for part in folder.iterdir() if part.name[0] != "." and part.name.lower() not in LITTER)
-    classes = [part for part in within if part.is_dir()]
-    if not classes:
-        raise ValueError(
-            f"{str(folder)!r} has no folders in it: make one for each class and put a few pictures of the class into it"
-        )
-    paths: list[Path] = []
-    labels: list[str] = []
-    skipped: list[tuple[str, str]] = []
-    for part in classes:
-        pictures, unused = find_pictures(part, strict=strict, within=folder)
-        skipped += unused
-        if not pictures:
-            why = f" ({unused[0]})" if unused else ""
-            raise ValueError(
-                f"{str(part)!r} holds no pictures{why}: every class needs at least one example, or no folder"
-            )
-        paths += pictures
-        labels += [class_label(class_name(part.name))] * len(pictures)
-    for stray in within:
-        if not stray.is_dir():
-            skipped.append((str(stray), "is beside the folders of the classes, not in one of them"))
-    items = _embed(folder, paths, backbone, "examples", progress, strict, cache, embedder)
-    class_of = dict(zip(map(str, paths), labels, strict=True))
-    files = items.files or ()
-    items = items.replace(
-        labels=[class_of[str(file)] for file in files],
-        paths=[str(file.relative_to(folder)) for file in files],
-        skipped=[*skipped, *items.skipped],
-    )
-    if lost := sorted(set(labels) - set(items.label_names)):
-        why = "; ".join(f"{Path(name).name}: {reason}" for name, reason in items.skipped[:3])
-        raise ValueError(f"none of the pictures of class {lost[0]!r} could be read ({why}): give it a good one")
-    check_twins(items)
-    return items
-
-
-def add_unknown(
-    examples: FeatureTable,
-    source: Path,
-    place: Path | None,
-    backbone: Any = None,
-    options: TableOptions | None = None,
-    **reading: Any,
-) -> FeatureTable:
-    """Add examples that belong to none of the classes: the pictures below a folder, or the rows of a table.
-
-    source: where the other examples are from. backbone, reading: as for `read_pile`, for pictures. options: as for
-    `read_table`, for tables.
-    """
-    if place is None:
-        return examples
-    if of_files(place):
-        more = read_pile(place, backbone, what=UNKNOWN_NAME, **reading)
-        more = more.replace(paths=[f"{place.name}/{name}" for name in more.names])
-    else:
-        more = in_order(read_pile_table(place, examples.columns, options, examples.set_aside), examples.columns, place)
-        check_widths(source, examples.dimension, place, more.dimension)
-    skipped = [*examples.skipped, *more.skipped]
-    together = concatenate([examples, more.replace(labels=[UNKNOWN_NAME] * len(more))]).replace(skipped=skipped)
-    check_twins(together)
-    return together
-
-
-def read_pile(
-    folder: Path,
-    backbone: Any,
-    *,
-    progress: Progress = silent,
-    without: Sequence[Path] = (),
-    results: Sequence[Path] = (),
-    strict: bool = False,
-    cache: Any = True,
-    embedder: Embedder | None = None,
-    what: str = "pile",
-) -> FeatureTable:
-    """Read all pictures below a folder as a pile.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-    backbone : Backbone
-        What embeds the pictures.
-    progress : callable
-        Called with what is done, how many are done, and of how many.
-    without : sequence of Path
-        Files that are left out, such as examples.
-    results : sequence of Path
-        Folders of results, whose pictures are left out.
-    strict : bool
-        Whether a file that cannot be read is an error.
-    cache : bool or FeatureCache
-        Whether, or where, features are kept.
-    embedder : callable, optional
-        Embeds the pictures in place of this process.
-    what : str
-        The name of the progress bar.
-
-    Returns
-    -------
-    FeatureTable
-        The pile.
-    """
-    from handful.backbones import find_pictures
-
-    pictures, unused = find_pictures(folder, strict=strict)
-    examples = {path.resolve() for path in without}
-    paths = [path for path in pictures if path.resolve() not in examples]
-    within = {place.resolve() for place in results if folder.resolve() in place.resolve().parents}
-    if within:
-        paths = [path for path in paths if within.isdisjoint((path.parent.resolve() / path.name).parents)]
-    items = _embed(folder, paths, backbone, what, progress, strict, cache, embedder)
-    if not len(items):
-        use = " to label" if what == "pile" else ""
-        why = ", none that could be read" if paths else f" ({unused[0]})" if unused else ""
-        raise ValueError(f"{str(folder)!r} holds no pictures{use}{why}")
-    return items.replace(
-        paths=[str(file.relative_to(folder)) for file in items.files or ()],
-        skipped=[*unused, *items.skipped],
-    )
-
-
-def read_table(
-    path: Path, more: Path | None = None, options: TableOptions | None = None
+def read_items(
+    examples: Path, pile: Path | None, how: Reading, unknown: Path | None = None
 ) -> tuple[FeatureTable, FeatureTable]:
-    """Read examples and pile from a table of features: rows with a label, and rows without.
+    """Read examples and a pile of any kind.
+
+    Parameters
+    ----------
+    examples : Path
+        A folder with a folder for each class, or a table with labels. If it is the pile there are no examples.
+    pile : Path, optional
+        A folder, or a table whose labels do not count. Without it the pile are the rows of the first table that have
+        no label.
+    how : Reading
+        What they are, and how they are read.
+    unknown : Path, optional
+        Examples of no class: a folder of files, or a table.
+
+    Returns
+    -------
+    examples, pile : FeatureTable
+        Rows without a text are no examples. They stay in the pile.
+    """
+    if examples == pile:
+        items = embedded(read_unlabelled(pile, how, f"{how.kind} to label"), how, "pile")
+        return items.take([]).replace(labels=[], skipped=(), notes=()), items
+    shown, rest = read_labelled(examples, how, unknown)
+    if pile is not None:
+        rest = read_unlabelled(pile, how, f"{how.kind} to label", shown, examples, without=shown.files or ())
+    if rest is None:
+        raise ValueError(f"name the folder of {how.kind} to label too: handful label EXAMPLES/ PILE/")
+    if not len(rest):
+        raise ValueError(
+            f"every row of {str(pile or examples)!r} has a label: leave the label blank in rows that handful should "
+            "label"
+        )
+    if how.kind == TEXTS and all(map(is_blank, rest.texts or ())):
+        raise ValueError(f"no row of {str(pile or examples)!r} that should be labelled has a text")
+    if how.class_names:
+        shown = with_class_names(shown)
+    shown = embedded(shown, how, "examples")
+    check_twins(shown)
+    return shown, embedded(rest, how, "pile")
+
+
+def read_labelled(path: Path, how: Reading, unknown: Path | None = None) -> tuple[FeatureTable, FeatureTable | None]:
+    """Read examples, and those of no class. For a table its rows without a label are second.
+
+    path, how, unknown: as for `read_items`. Texts get no features here.
+    """
+    shown, rest = _read_labelled(path, how)
+    if unknown is not None:
+        more = read_unlabelled(unknown, how, how.kind, shown, path, bar=UNKNOWN_NAME)
+        names = [f"{unknown.name}/{name}" for name in more.names]
+        more = more.replace(labels=[UNKNOWN_NAME] * len(more), paths=names)
+        skipped, notes = [*shown.skipped, *more.skipped], [*shown.notes, *more.notes]
+        shown = concatenate([shown, more]).replace(skipped=skipped, notes=notes)
+    return _with_text(shown), rest
+
+
+def read_unlabelled(
+    path: Path,
+    how: Reading,
+    what: str,
+    like: FeatureTable | None = None,
+    source: Path | None = None,
+    *,
+    without: Iterable[Path] = (),
+    bar: str = "pile",
+) -> FeatureTable:
+    """Read all files below a folder, one text file, or all rows of a table. Labels, if any, are ignored.
 
     Parameters
     ----------
     path : Path
-        The table.
-    more : Path, optional
-        A second table. Then the first one has the examples, and all rows of the second one are the pile.
-    options : mapping, optional
-        Options of `features.read`.
-
-    Returns
-    -------
-    tuple of two FeatureTable
-        The examples and the pile.
+        The folder, file or table.
+    how : Reading
+        What the items are. Texts get no features here.
+    what : str
+        What is missing if there is nothing, as in "pictures to label".
+    like : FeatureTable, optional
+        Examples. A column is a feature, or the text, exactly if it is that in them.
+    source : Path, optional
+        Where these examples are from, for messages.
+    without : iterable of Path
+        Files that are left out, such as examples.
+    bar : str
+        The name of the progress bar.
     """
-    examples, rest = read_labelled(path, options)
-    if more is None:
-        if not len(rest):
+    if how.kind == TEXTS and path.is_dir() and not of_files(path):
+        raise ValueError(
+            f"{str(path)!r} is a folder of features, not of texts: give a table, or a folder of .txt files"
+        )
+    if of_files(path):
+        return _read_folder(path, how, what, without, bar)
+    if how.kind == TEXTS and is_text_file(path):
+        return read_text_files([path], strict=True).replace(paths=[path.name])
+    if how.kind == TEXTS:
+        label = how.table.get("label")
+        label = label if label is not None and label in peek_cells(path).columns else None
+        items = read_text_table(path, text=how.text, label=label)
+        column = None if like is None or of_files(source or path) else like.source["text"]
+        if column is not None and items.source["text"] != column and column in items.others:
+            items = read_text_table(path, text=column, label=label)
+        return items.replace(labels=None)
+    if like is None:
+        return read_pile_table(path, how.table)
+    items = read_pile_table(path, how.table, like.columns, like.set_aside)
+    check_widths(source or path, like.dimension, path, items.dimension)
+    return in_order(items, like.columns, path)
+
+
+def read_rows(path: Path, how: Reading) -> FeatureTable:
+    """All rows of a table, with their labels if there are any. Texts get no features here."""
+    if how.kind == TEXTS:
+        return read_text_table(path, text=how.text, label=how.table.get("label"))
+    return read(path, warn=False, **how.table)
+
+
+def read_labelled_texts(path: Path, how: Reading) -> FeatureTable:
+    """Read all texts of a table or a folder, with their labels: those of the table, or the first folder of a file."""
+    if not of_files(path) and not is_text_file(path):
+        table = read_rows(path, how)
+        others = {name: cells for name, cells in table.others.items() if name != table.source.get("label")}
+        return embedded(table.replace(others=others), how, how.kind)
+    items = read_unlabelled(path, how, how.kind)
+    names = [printable(name) for name in items.names]
+    items = items.replace(labels=[first_folder(name) for name in names], paths=names, name=path.name)
+    return embedded(items, how, how.kind)
+
+
+def read_files(files: list[Path], how: Reading, folder: Path, bar: str) -> FeatureTable:
+    """Read files, each named by its path as given: pictures with features, texts without."""
+    if how.kind == TEXTS:
+        return read_text_files(files, how.strict)
+    from handful.backbones import embed_pictures
+
+    net = how.backbone
+    if how.embedder is not None:
+        embedded = how.embedder(folder, files, net, bar, how.progress, how.strict)
+    else:
+        embedded = embed_pictures(
+            files, net, cache=how.cache, strict=how.strict, progress=lambda done, total: how.progress(bar, done, total)
+        )
+    source = {
+        "backbone": net.name, "backbone_fingerprint": net.fingerprint, "device": getattr(net, "device", "cpu"),
+    }  # fmt: skip
+    return embedded.replace(files=[Path(name) for name in embedded.names], source=source, base=net.base)
+
+
+def find_files(folder: Path, how: Reading, within: Path | None = None) -> tuple[list[Path], list[Any]]:
+    """The pictures or texts below a folder, and what is skipped."""
+    from handful.backbones import find_pictures
+    from handful.backbones.texts import find_texts
+
+    return (find_texts if how.kind == TEXTS else find_pictures)(folder, strict=how.strict, within=within)
+
+
+def _read_folder(folder: Path, how: Reading, what: str, without: Iterable[Path], bar: str) -> FeatureTable:
+    found, unused = find_files(folder, how)
+    left_out = {path.resolve() for path in without}
+    files = [file for file in found if file.resolve() not in left_out] if left_out else found
+    within = {place.resolve() for place in how.results if folder.resolve() in place.resolve().parents}
+    if within:
+        files = [file for file in files if within.isdisjoint((file.parent.resolve() / file.name).parents)]
+    items = read_files(files, how, folder, bar)
+    if not len(items):
+        why = ", none that could be read" if files else f" ({unused[0]})" if unused else ""
+        raise ValueError(f"{str(folder)!r} holds no {what}{why}")
+    return _named_below(folder, items, unused)
+
+
+def _read_classes(folder: Path, how: Reading) -> FeatureTable:
+    """Files in one folder for each class, `folder/<class>/...`; the folder `unknown` holds examples of no class."""
+    from handful.backbones.folders import LITTER
+
+    within = sorted(part for part in folder.iterdir() if part.name[0] != "." and part.name.lower() not in LITTER)
+    if not any(part.is_dir() for part in within):
+        raise ValueError(
+            f"{str(folder)!r} has no folders in it: make one for each class and put a few {how.kind} of the class "
+            "into it"
+        )
+    class_of: dict[str, str] = {}
+    skipped: list[tuple[str, str]] = []
+    for part in within:
+        if not part.is_dir():
+            skipped.append((str(part), "is beside the folders of the classes, not in one of them"))
+            continue
+        files, unused = find_files(part, how, within=folder)
+        skipped += unused
+        if not files:
+            why = f" ({unused[0]})" if unused else ""
             raise ValueError(
-                f"every row of {str(path)!r} has a label: leave the label blank in rows that handful should label"
+                f"{str(part)!r} holds no {how.kind}{why}: every class needs at least one example, or no folder"
             )
-        return examples, rest
-    pile = read_pile_table(more, examples.columns, options, examples.set_aside)
-    check_widths(path, examples.dimension, more, pile.dimension)
-    return examples, in_order(pile, examples.columns, more)
+        class_of |= dict.fromkeys(map(str, files), class_label(class_name(part.name)))
+    items = read_files([*map(Path, class_of)], how, folder, "examples")
+    labels = [class_of[str(file)] for file in items.files or ()]
+    if lost := sorted(set(class_of.values()) - set(labels)):
+        why = "; ".join(f"{Path(name).name}: {reason}" for name, reason in items.skipped[:3])
+        raise ValueError(f"none of the {how.kind} of class {lost[0]!r} could be read ({why}): give it a good one")
+    return _named_below(folder, items.replace(labels=labels), skipped)
 
 
-def read_labelled(path: Path, options: TableOptions | None = None) -> tuple[FeatureTable, FeatureTable]:
-    """The rows of a table that have a label, with texts as labels, and the other rows."""
-    table = read(path, warn=False, **(options or {}))
+def _named_below(folder: Path, items: FeatureTable, skipped: Sequence[tuple[str, str]]) -> FeatureTable:
+    names = [str(file.relative_to(folder)) for file in items.files or ()]
+    return items.replace(paths=names, skipped=[*skipped, *items.skipped])
+
+
+def _read_labelled(path: Path, how: Reading) -> tuple[FeatureTable, FeatureTable | None]:
+    """Examples: of a folder of classes, or the rows of a table that have a label. Then its other rows are second."""
+    if of_files(path):
+        return _read_classes(path, how), None
+    table = read_rows(path, how)
     has_label = table.has_label
     if not has_label.any():
-        columns = f" (its other columns: {', '.join(map(repr, list(table.others)[:10]))})" if table.others else ""
+        others = shortened(", ".join(map(repr, list(table.others)[:20])), 300)
         raise ValueError(
             f"{str(path)!r} has no row with a label: give a few rows of each class a label in a column 'label', or "
-            f"name the column of labels with --label{columns}"
+            f"name the column of labels with --label{f' (its other columns: {others})' if others else ''}"
         )
-    rest = table.take(~has_label).replace(labels=None)
-    has_text = np.ones(len(table), bool)
-    has_text[rows_without_text(table)] = False
-    skipped = [(table.names[row], NO_TEXT) for row in np.flatnonzero(has_label & ~has_text).tolist()]
-    examples = table.take(has_label & has_text).replace(skipped=[*table.skipped, *skipped])
-    labels = [class_label(str(name)) for name in examples.label_names]
-    return examples.replace(labels=labels), rest
+    labels = [None if name is None else class_label(str(name)) for name in table.label_names]
+    rest = table.take(~has_label).replace(labels=None, notes=())
+    if how.kind == TEXTS:  # its column "label" is blank, and the name is taken
+        rest = rest.replace(others={name: cells for name, cells in rest.others.items() if name != "label"})
+    return table.replace(labels=labels).take(has_label), rest
 
 
 def read_pile_table(
     path: Path,
-    columns: Sequence[str] | None,
-    options: TableOptions | None = None,
+    options: TableOptions,
+    columns: Sequence[str] | None = None,
     set_aside: Sequence[str] = (),
 ) -> FeatureTable:
-    """Read all rows of a table as a pile. Its labels, if any, are ignored.
+    """Read all rows of a table of features as a pile. Its labels, if any, are ignored.
 
     columns, set_aside: those of the examples. A column is a feature in the pile exactly if it is one in the examples,
     even if its values in the pile look different.
     """
-    table_options = dict(options or {})
-    if (label := table_options.pop("label", None)) is not None:
-        table_options["exclude"] = [
-            *table_options.get("exclude", ()),
-            escape(label),
-        ]  # it is carried along and never a feature
-    table = read(path, warn=False, **table_options)
+    options = dict(options)
+    if (label := options.pop("label", None)) is not None:  # it is carried along and never a feature
+        options["exclude"] = [*options.get("exclude", ()), escape(label)]
+    table = read(path, warn=False, **options)
     if columns is not None and table.columns is not None:
         more, fewer = set(table.columns) - set(columns), set(columns) - set(table.columns)
         if (more or fewer) and more <= set(set_aside) and fewer <= set(table.set_aside):
@@ -351,83 +446,37 @@ def check_widths(path: Path, width: int, more: Path, other: int) -> None:
         )
 
 
-def _embed(
-    folder: Path,
-    paths: list[Path],
-    backbone: Any,
-    what: str,
-    progress: Progress,
-    strict: bool,
-    cache: Any,
-    embedder: Embedder | None,
-) -> FeatureTable:
-    from handful.backbones import embed_pictures
-
-    if embedder is not None:
-        embedded = embedder(folder, paths, backbone, what, progress, strict)
-    else:
-        embedded = embed_pictures(
-            paths, backbone, cache=cache, strict=strict, progress=lambda done, total: progress(what, done, total)
-        )
-    source = {
-        "backbone": backbone.name,
-        "backbone_fingerprint": backbone.fingerprint,
-        "device": getattr(backbone, "device", "cpu"),
-    }
-    return embedded.replace(files=[Path(path) for path in embedded.names], source=source, base=backbone.base)
+def embedded(items: FeatureTable, how: Reading, bar: str) -> FeatureTable:
+    """Texts with their features, if there is a backbone; other items as they are."""
+    if how.kind != TEXTS or how.backbone is None:
+        return items
+    return embed_items(items, how.backbone, bar, how.progress, how.cache)
 
 
-def kind_of(path: Path, options: TableOptions | None = None, text: str | None = None) -> str:
-    """What the items of a path are: "pictures", "texts", or "embeddings", which are features already.
-
-    Parameters
-    ----------
-    path : Path
-        A folder or a table.
-    options : mapping, optional
-        The options of `features.read`. Whoever names columns of features has a table of features.
-    text : str, optional
-        The column of texts that the user named.
-
-    Returns
-    -------
-    str
-        A folder holds pictures, unless it has files of text and no picture. A table holds texts if it has a column that
-        looks like language, and few columns of numbers.
-    """
-    if not of_files(path):
-        return "texts" if text is not None or is_text_table(path, options) or is_text_file(path) else "embeddings"
-    from handful.backbones.folders import suffix_of, walk
-    from handful.backbones.pictures import KNOWN_SUFFIXES
-    from handful.backbones.texts import TEXT_SUFFIXES
-
-    has_texts = False
-    for parts, reason in walk(str(path)):
-        if reason is not None:
-            continue
-        suffix = suffix_of(parts[-1])
-        if suffix in KNOWN_SUFFIXES:
-            return "pictures"
-        has_texts |= suffix in TEXT_SUFFIXES
-    return "texts" if has_texts else "pictures"
+def class_label(name: str) -> str:
+    """The label as it is used: all that say "no class" become the same, and those that say "no label" are refused."""
+    if is_no_label(name):
+        raise ValueError(f"no class can be called {name!r}, which means that an item has no label: give another name")
+    return UNKNOWN_NAME if is_no_class(name) else name
 
 
-def is_text_file(path: Path) -> bool:
-    """Whether a path has the suffix of a single text."""
-    from handful.backbones.texts import TEXT_SUFFIXES
-
-    return path.suffix.lower() in TEXT_SUFFIXES and not path.is_dir()
+def rows_without_text(items: FeatureTable) -> list[int]:
+    """The rows that have no text, where items are texts: they are unknown, and no part of what is solved."""
+    return [] if items.texts is None else [row for row, text in enumerate(items.texts) if is_blank(text)]
 
 
-def of_files(path: Path) -> bool:
-    """Whether a path is a folder of files, each an item. A folder of Parquet parts or of `datasets` is a table."""
-    is_dataset = (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
-    return path.is_dir() and not is_sharded(path) and not is_dataset
-
-
-def of_pictures(path: Path) -> bool:
-    """Whether a path is a folder of pictures."""
-    return of_files(path) and kind_of(path) == "pictures"
+def _with_text(examples: FeatureTable) -> FeatureTable:
+    """The examples that have a text, where items are texts. The others are listed as skipped."""
+    empty = rows_without_text(examples)
+    if not empty:
+        return examples
+    has_text = np.ones(len(examples), bool)
+    has_text[empty] = False
+    skipped = [*examples.skipped, *((examples.names[row], NO_TEXT) for row in empty)]
+    kept = examples.take(has_text).replace(skipped=skipped)
+    if lost := sorted(set(map(str, examples.label_names)) - set(map(str, kept.label_names))):
+        raise ValueError(f"none of the texts of class {lost[0]!r} could be read: give it a good one")
+    return kept
 
 
 def check_twins(items: FeatureTable) -> None:
@@ -441,3 +490,127 @@ def check_twins(items: FeatureTable) -> None:
             raise ValueError(
                 f"{items.names[j]!r} and {items.names[i]!r} are the same {what} under two classes: remove one of them"
             )
+
+
+# ---- in Python, without a project
+
+
+def read_examples(folder: Path, backbone: Any, **how: Any) -> FeatureTable:
+    """Read examples: pictures or text files in one folder for each class, `folder/<class>/...`.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder. Its folder `unknown` holds examples of no class.
+    backbone : Backbone or TextBackbone
+        What turns them into features, from `handful.backbones.load_backbone`.
+    **how
+        Other fields of `Reading`: strict, cache, progress, embedder.
+
+    Returns
+    -------
+    FeatureTable
+        The examples with their labels.
+    """
+    reading = Reading(backbone.kind, backbone, **how)
+    items = embedded(_with_text(_read_classes(folder, reading)), reading, "examples")
+    check_twins(items)
+    return items
+
+
+def read_pile(
+    folder: Path, backbone: Any, *, without: Sequence[Path] = (), what: str = "pile", **how: Any
+) -> FeatureTable:
+    """Read all pictures or text files below a folder as a pile.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    backbone : Backbone or TextBackbone
+        What turns them into features.
+    without : sequence of Path
+        Files that are left out, such as examples.
+    what : str
+        The name of the progress bar.
+    **how
+        Other fields of `Reading`: results, strict, cache, progress, embedder.
+
+    Returns
+    -------
+    FeatureTable
+        The pile.
+    """
+    reading = Reading(backbone.kind, backbone, **how)
+    words = f"{reading.kind} to label" if what == "pile" else reading.kind
+    return embedded(read_unlabelled(folder, reading, words, without=without, bar=what), reading, what)
+
+
+def read_table(
+    path: Path, more: Path | None = None, options: TableOptions | None = None
+) -> tuple[FeatureTable, FeatureTable]:
+    """Read examples and pile from a table of features: rows with a label, and rows without.
+
+    Parameters
+    ----------
+    path : Path
+        The table.
+    more : Path, optional
+        A second table. Then the first one has the examples, and all rows of the second one are the pile.
+    options : mapping, optional
+        Options of `features.read`.
+
+    Returns
+    -------
+    examples, pile : FeatureTable
+    """
+    return read_items(path, more, Reading(EMBEDDINGS, table=options or {}))
+
+
+def read_texts(
+    examples: str | Path,
+    pile: str | Path | None = None,
+    backbone: Any = "",
+    *,
+    label: str | None = None,
+    unknown: str | Path | None = None,
+    **how: Any,
+) -> tuple[FeatureTable, FeatureTable]:
+    r"""Read examples and a pile of texts, with features.
+
+    Parameters
+    ----------
+    examples : str or Path
+        A table (.csv, .tsv, .jsonl, .parquet) with labels, or a folder that holds one folder of text files for each
+        class.
+    pile : str or Path, optional
+        A table, or a folder of text files. Without it the pile are the rows of the first table without a label.
+    backbone : TextBackbone, str or callable
+        What `handful.backbones.load_backbone` gives or takes; by default the default backbone for texts.
+    label : str, optional
+        The column of labels in tables. By default it is guessed, as is that of texts, and `notes` say so.
+    unknown : str or Path, optional
+        Examples of no class: a table, or a folder of text files.
+    **how
+        Other fields of `Reading`: text, class_names, results, strict, cache, progress.
+
+    Returns
+    -------
+    examples, pile : FeatureTable
+        Rows without a text are no examples. They stay in the pile.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> def letters(texts):
+    ...     return [[text.count(letter) for letter in "aeiou"] for text in texts]
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "t.csv").write_text("text,label\na hen,bird\nan owl,bird\na blue whale,\n")
+    ...     examples, pile = read_texts(f"{folder}/t.csv", backbone=letters)
+    >>> examples.label_names, pile.texts, pile.features.tolist()
+    (['bird', 'bird'], ['a blue whale'], [[2.0, 2.0, 0.0, 0.0, 1.0]])
+    """
+    network = backbone if getattr(backbone, "kind", "") == TEXTS else load_for(TEXTS, backbone)
+    reading = Reading(TEXTS, network, {} if label is None else {"label": label}, **how)
+    pile, unknown = (None if path is None else Path(path) for path in (pile, unknown))
+    return read_items(Path(examples), pile, reading, unknown)

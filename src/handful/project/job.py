@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,33 +22,27 @@ from handful.project.database import FILE
 from handful.project.decision import check_decision
 from handful.project.exports import FORMATS, check_formats
 from handful.project.items import (
+    EMBEDDINGS,
+    PICTURES,
+    TEXTS,
     Embedder,
     Progress,
-    add_unknown,
+    Reading,
     kind_of,
     lasting_options,
     load_for,
+    may_hold_texts,
     of_files,
-    read_examples,
-    read_pile,
-    read_pile_table,
-    read_table,
+    read_items,
+    read_unlabelled,
 )
 from handful.project.said import Store
 from handful.project.sorting import SORT_WAYS
-from handful.project.text_items import TextSource, embed_items, may_hold_texts, read_text_pile, read_texts
 from handful.project.trust import Agree, Request, is_agreed, remember
 from handful.utils.files import in_brief
 
 MAX_LISTED_PATHS = 20  # paths that the question to the user lists
 MAX_PATH_BYTES = 4096
-PATHS = ("examples", "pile", "base", "unknown")
-TYPES: dict[str, tuple[type, ...]] = {  # of the entries of a stored job
-    "examples": (str,), "pile": (str, type(None)), "base": (str, type(None)), "unknown": (str, type(None)),
-    "decision": (dict,), "backbone": (str,), "backbone_options": (dict,), "strict": (bool,), "cache": (bool,),
-    "formats": (list,), "sort": (str, type(None)), "results": (list,), "engine": (str,), "table": (dict,),
-    "text": (str, type(None)), "class_names": (bool,),
-}  # fmt: skip
 OPTIONS = {
     "decision": {"method", "outlier_share", "threshold", "unknown_rate", "max_false_unknown", "precision", "fdr",
                  "group_detail"},
@@ -119,6 +113,11 @@ class Job:
         """What the items are: "pictures", "texts" or "embeddings"."""
         return kind_of(self.examples, self.table, self.text)
 
+    def reading(self, **more: Any) -> Reading:
+        """How its items are read; more: other fields of `Reading`."""
+        own = {name: getattr(self, name) for name in ("table", "text", "strict", "cache", "results", "class_names")}
+        return Reading(self.kind, **own | more)
+
     def read(
         self, progress: Progress, embedder: Embedder | None = None, uploads: Path | None = None
     ) -> tuple[FeatureTable, FeatureTable]:
@@ -133,74 +132,35 @@ class Job:
         uploads : Path, optional
             A folder of pictures that belong to the pile too.
         """
-        if self.kind == "texts":
-            examples, pile = self._read_texts(progress)
-        elif self.kind == "embeddings" and self.examples == self.pile:
-            pile = read_pile_table(self.pile, None, self.table)
-            examples = no_rows(pile)
-        elif self.kind == "embeddings":
-            examples, pile = read_table(self.examples, self.pile, self.table)
-            examples = add_unknown(examples, self.examples, self.unknown, options=self.table)
+        if self.kind == EMBEDDINGS:
+            examples, pile = read_items(self.examples, self.pile, self.reading(), self.unknown)
             if self.base is not None:  # the user named it: it replaces the means in the tables
                 examples, pile = examples.replace(base_mean=None), pile.replace(base=self.base, base_mean=None)
-        else:
-            assert self.pile is not None
-            options: dict[str, Any] = {
-                "progress": progress, "strict": self.strict, "cache": self.cache, "embedder": embedder,
-            }  # fmt: skip
-            net = load_for(self.kind, self.backbone, self.backbone_options)
-            base = self.base or net.base
-            base_parameters(
-                self.decision.get("method", AUTO), (), base, net.dimension
-            )  # raises an error before pictures are read
-            shown = None if self.examples == self.pile else read_examples(self.examples, net, **options)
-            if shown is not None:
-                shown = add_unknown(shown, self.examples, self.unknown, net, **options)
-            without = () if shown is None else shown.files or ()
-            pile = read_pile(self.pile, net, without=without, results=self.results, **options)
-            examples = no_rows(pile) if shown is None else shown
-            if uploads is not None:
-                more = read_pile(uploads, net, **options)
-                more = more.replace(paths=[f"{uploads.name}/{name}" for name in more.names], skipped=())
-                pile = concatenate([pile, more])
-            pile = self._with_source(pile, net)
-        return examples, pile
-
-    @property
-    def text_source(self) -> TextSource:
-        """How tables and files of texts are read."""
-        return TextSource(self.text, self.table.get("label"), self.strict)
-
-    def _read_texts(self, progress: Progress) -> tuple[FeatureTable, FeatureTable]:
+            return examples, pile
         net = load_for(self.kind, self.backbone, self.backbone_options)
-        if self.examples == self.pile:
-            pile = read_text_pile(self.pile, self.text_source, "texts to label", results=self.results)
-            pile = embed_items(pile, net, "pile", progress, self.cache)
-            return no_rows(pile), self._with_source(pile, net)
-        examples, pile = read_texts(
-            self.examples, self.pile, net, text=self.text, label=self.table.get("label"), unknown=self.unknown,
-            results=self.results, strict=self.strict, cache=self.cache, class_names=self.class_names, progress=progress,
-        )  # fmt: skip
-        return examples, self._with_source(pile, net)
-
-    def _with_source(self, pile: FeatureTable, net: Any) -> FeatureTable:
+        base = self.base or net.base
+        base_parameters(self.decision.get("method", AUTO), (), base, net.dimension)  # an error before files are read
+        how = self.reading(backbone=net, progress=progress, embedder=embedder)
+        examples, pile = read_items(self.examples, self.pile, how, self.unknown)
+        if uploads is not None:
+            more = read_unlabelled(uploads, replace(how, results=()), self.kind)
+            more = more.replace(paths=[f"{uploads.name}/{name}" for name in more.names], skipped=())
+            pile = concatenate([pile, more])
         source = {**pile.source, "backbone_options": lasting_options(self.backbone_options)}
-        return pile.replace(source=source, base=self.base or net.base)
+        return examples, pile.replace(source=source, base=base)
 
 
-def no_rows(items: FeatureTable) -> FeatureTable:
-    """A table of the same kind with labels and without rows."""
-    return items.take([]).replace(labels=[], skipped=(), notes=())
+# ---- stored in a project
 
 
 def job_entries(job: Job) -> dict[str, Any]:
     """The entries of a job, for JSON."""
-    own = {name: getattr(job, name) for name in Job.__dataclass_fields__}
-    folders = {"examples": job.examples, "pile": job.pile, "base": job.base, "unknown": job.unknown}
-    paths = {name: None if path is None else str(path.resolve()) for name, path in folders.items()}
-    results = [str(folder.resolve()) for folder in job.results]
+    entries: dict[str, Any] = {}
+    for name in Job.__dataclass_fields__:
+        value = getattr(job, name)
+        entries[name] = str(value.resolve()) if isinstance(value, Path) else value
     backbone = {"backbone": _whole_path(job.backbone), "backbone_options": lasting_options(job.backbone_options)}
-    return own | paths | {"results": results, **backbone}
+    return entries | backbone | {"results": [str(folder.resolve()) for folder in job.results]}
 
 
 def _whole_path(backbone: str) -> str:
@@ -213,13 +173,40 @@ def _whole_path(backbone: str) -> str:
     return f"{kind}:{os.path.abspath(file)}" if colon and os.path.isfile(file) else backbone
 
 
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(os.fsencode(value)) <= MAX_PATH_BYTES and "\0" not in value
+
+
+def _are_options(name: str, value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() <= OPTIONS[name]
+
+
+PATHS = ("examples", "pile", "base", "unknown")
+IS_VALID: dict[str, Callable[[Any], bool]] = {  # of the entries of a stored job
+    "examples": _is_path,
+    **dict.fromkeys(PATHS[1:], lambda value: value is None or _is_path(value)),
+    "results": lambda value: isinstance(value, list) and all(map(_is_path, value)),
+    **dict.fromkeys(("strict", "cache", "class_names"), lambda value: isinstance(value, bool)),
+    "backbone": lambda value: isinstance(value, str),
+    "text": lambda value: value is None or isinstance(value, str),
+    "formats": lambda value: isinstance(value, list) and all(name in FORMATS for name in value),
+    "sort": lambda value: value in (None, *SORT_WAYS),
+    "engine": lambda value: value in ("local", "ray"),
+    **{name: partial(_are_options, name) for name in OPTIONS},
+}
+
+
 def read_job(text: str) -> Job:
     """The job that is stored in a project; ValueError if handful did not write it."""
     try:
         entries = json.loads(text)
         entries.pop("id")
-        _check_entries(entries)
-        job = Job(**{name: _path(name, value) for name, value in entries.items()})
+        for name, value in entries.items():
+            if name not in IS_VALID or not IS_VALID[name](value):
+                raise ValueError(f"the entry {in_brief(name, 40)} is not one that handful writes")
+            if value is not None and name in PATHS:
+                entries[name] = Path(value)
+        job = Job(**entries | {"results": [*map(Path, entries["results"])]})
         check_decision(**job.decision)
         return job
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
@@ -249,26 +236,7 @@ def remember_job(store: Store, job: Job, text: str) -> None:
     remember("job", text)
 
 
-def _check_entries(entries: Mapping[str, Any]) -> None:
-    for name, value in entries.items():
-        if name not in TYPES or type(value) not in TYPES[name]:
-            raise ValueError(f"the entry {in_brief(name, 40)} is not one that handful writes")
-        if name in OPTIONS and not value.keys() <= OPTIONS[name]:
-            raise ValueError(f"an option of {name} is not one that handful writes")
-    paths = [*entries["results"], *(entries[name] for name in PATHS if entries[name] is not None)]
-    for path in paths:
-        if not isinstance(path, str) or not 0 < len(os.fsencode(path)) <= MAX_PATH_BYTES or "\0" in path:
-            raise ValueError("a path in it is none")
-    if entries["sort"] not in (None, *SORT_WAYS) or entries["engine"] not in ("local", "ray"):
-        raise ValueError("its sort or its engine is not one that handful has")
-    if not all(name in FORMATS for name in entries["formats"]):
-        raise ValueError("its exports are not those that handful has")
-
-
-def _path(name: str, value: Any) -> Any:
-    if name == "results":
-        return [Path(path) for path in value]
-    return Path(value) if name in PATHS and value is not None else value
+# ---- whether it may be used, and fits together
 
 
 def check_trust(job: Job, text: str, folder: Path, agree: Agree) -> None:
@@ -320,53 +288,45 @@ def _outside_paths(job: Job, folder: Path) -> Iterator[tuple[str, str]]:
 
 def _is_within(place: Path, folder: Path) -> bool:
     """Whether a place is in a folder, also with links resolved. A path that is outside as text is not looked up."""
-    for whole in (os.path.abspath, os.path.realpath):
-        here, there = Path(whole(folder)), Path(whole(place))
-        if here not in (there, *there.parents):
-            return False
-    return True
+    return all(
+        Path(whole(folder)) in (Path(whole(place)), *Path(whole(place)).parents)
+        for whole in (os.path.abspath, os.path.realpath)
+    )
 
 
 def check_paths(job: Job, output: Path) -> None:
     """Raise an error for paths and options of a job that do not fit together, before the work begins."""
-    examples, pile, unknown = job.examples, job.pile, job.unknown
+    examples, pile, unknown, kind = job.examples, job.pile, job.unknown, job.kind
     for path in filter(None, (examples, pile, unknown)):
         if not path.exists():
             raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
-    kind = job.kind
-    if of_files(examples) and pile is None:
+    is_folder, is_parts = of_files(examples), pile is not None and is_sharded(pile)
+    if is_folder and pile is None:
         raise ValueError(f"name the folder of {kind} to label too: handful label EXAMPLES/ PILE/")
-    if kind == "texts":
-        _check_texts(job)
-    else:
-        is_folder = of_files(examples)
-        if pile is not None and is_folder != of_files(pile):
-            raise ValueError("give two folders of pictures, or tables of embeddings, not one of each")
-        if unknown is not None and is_folder != of_files(unknown):
-            what = "a folder of pictures" if is_folder else "a table"
-            raise ValueError(f"--unknown {str(unknown)!r}: give {what}, as the examples are")
-        if job.text is not None:
-            raise ValueError(f"--text {job.text}: a folder of pictures has no column of texts: leave it out")
-        if job.class_names:
-            raise ValueError(f"--class-names needs texts, but the items are {kind}: leave it out")
-        if job.sort is not None and not is_folder:
-            raise ValueError("--sort sorts pictures, but a table has none: leave it out")
-        if job.engine != "local" and not is_folder and (pile is None or not is_sharded(pile)):
-            raise ValueError(f"--engine {job.engine} embeds pictures, but a table has none: leave it out")
-    if of_files(examples) and examples != pile and examples.resolve() in (output.resolve(), *output.resolve().parents):
+    if kind == TEXTS:
+        for path in filter(None, (pile, unknown)):
+            if not may_hold_texts(path):
+                raise ValueError(
+                    f"{str(path)!r} holds no texts, but the examples do: give a table of texts, or a folder of .txt "
+                    "files"
+                )
+        check_formats(job.formats, of_texts=True)
+    elif pile is not None and is_folder != of_files(pile):
+        raise ValueError("give two folders of pictures, or tables of embeddings, not one of each")
+    elif unknown is not None and is_folder != of_files(unknown):
+        what = "a folder of pictures" if is_folder else "a table"
+        raise ValueError(f"--unknown {str(unknown)!r}: give {what}, as the examples are")
+    files, is_remote = "files" if kind == TEXTS else "pictures", job.engine != "local"
+    for option, is_wrong, reason in (
+        (f"--text {job.text}:", job.text is not None and kind == PICTURES, "a folder of pictures has no texts"),
+        ("--class-names", job.class_names and kind != TEXTS, f"needs texts, but the items are {kind}"),
+        ("--sort", job.sort is not None and not of_files(pile or examples), f"sorts {files}, but a table has none"),
+        (f"--engine {job.engine}", is_remote and kind == TEXTS, "embeds pictures, but the items are texts"),
+        (f"--engine {job.engine}", is_remote and not (is_folder or is_parts), "embeds pictures, but a table has none"),
+    ):  # fmt: skip
+        if is_wrong:
+            raise ValueError(f"{option} {reason}: leave it out")
+    if is_folder and examples != pile and examples.resolve() in (output.resolve(), *output.resolve().parents):
         raise ValueError(
             f"{str(output)!r} is in the folder of examples, where each folder is a class: give another folder"
         )
-
-
-def _check_texts(job: Job) -> None:
-    for path in filter(None, (job.pile, job.unknown)):
-        if not may_hold_texts(path):
-            raise ValueError(
-                f"{str(path)!r} holds no texts, but the examples do: give a table of texts, or a folder of .txt files"
-            )
-    if job.sort is not None and not of_files(job.pile or job.examples):
-        raise ValueError("--sort sorts files, but the texts are in a table: leave it out")
-    if job.engine != "local":
-        raise ValueError(f"--engine {job.engine} embeds pictures, but the items are texts: leave it out")
-    check_formats(job.formats, of_texts=True)

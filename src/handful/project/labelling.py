@@ -17,9 +17,10 @@ from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
 from handful.features import FeatureTable, concatenate
 from handful.project.base_files import base_parameters
-from handful.project.decision import check_decision, find_threshold, threshold_in_words
-from handful.project.items import check_twins, class_label, highest_score, rows_without_text, skip_empty
-from handful.project.summary import Comparison, Outcome, groups_in_words, made_by, precision_in_words, share_of
+from handful.project.decision import check_decision, decide_pile, precision_in_words, threshold_in_words
+from handful.project.items import NO_TEXT, check_twins, class_label, rows_without_text
+from handful.project.summary import Comparison, Outcome, groups_in_words, made_by
+from handful.solving import get_solver
 from handful.solving.ask import belief, worth_asking
 from handful.solving.group_list import Groups, with_words
 from handful.solving.groups import make_groups
@@ -89,9 +90,18 @@ class Labelled(Answers):
         super().__init__(probabilities, outlier_scores, **options)
 
     @property
+    def outcome(self) -> Outcome:
+        """The labelled pile in numbers and words."""
+        return Outcome(
+            self.model, self.examples, self.decision, len(self.pile), Counter(self.labels[~self.unknown].tolist()),
+            self.pile_labels, self.expected_precision_by_class, int(self.set_aside.sum()), self.is_share_kept,
+            self.noun, self.expected_precision_interval,
+        )  # fmt: skip
+
+    @property
     def share(self) -> dict[str, Any]:
-        """How much of the pile is unknown: see `summary.share_of`."""
-        return share_of(self.model) | ({"outlier_share_told": False} if self.is_share_kept else {})
+        """How much of the pile is unknown."""
+        return self.outcome.share
 
     @cached_property
     def groups(self) -> Groups:
@@ -140,13 +150,7 @@ class Labelled(Answers):
     @property
     def sentences(self) -> list[str]:
         """What happened, in words."""
-        counts = Counter(self.labels[~self.unknown].tolist())
-        lines = Outcome(
-            self.model, self.examples, self.decision, len(self.pile), counts, self.pile_labels,
-            self.expected_precision_by_class, int(self.set_aside.sum()), self.is_share_kept, self.noun,
-            self.expected_precision_interval,
-        ).sentences  # fmt: skip
-        lines += self.notes
+        lines = [*self.outcome.sentences, *self.notes]
         if twice := self._given_twice():
             are = "item of the pile is an example" if twice == 1 else "items of the pile are examples"
             lines.append(f"{twice} {are} too, the same file: leave examples out of the pile, else labels get worse.")
@@ -263,21 +267,16 @@ def label_items(
     >>> [str(labelled.labels[i]) for i in (0, 20, 40)]
     ['cat', 'hen', 'unknown']
     """
+    limits = {"threshold": threshold, "unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown}
     check_decision(
-        method,
-        outlier_share,
-        threshold,
-        unknown_rate,
-        max_false_unknown,
-        precision,
-        group_detail,
-        parameters.get("fdr"),
+        method, outlier_share, **limits, precision=precision, group_detail=group_detail, fdr=parameters.get("fdr")
     )
     base_file = parameters.get("base") or pile.base or examples.base
     means = examples.base_mean, pile.base_mean
     parameters = base_parameters(method, means, base_file, pile.features.shape[1]) | parameters
     empty = set(rows_without_text(pile))
-    pile = skip_empty(pile, [row for row in pile_labels or () if row in empty])
+    if no_examples := [(pile.names[row], NO_TEXT) for row in pile_labels or () if row in empty]:
+        pile = pile.replace(skipped=[*pile.skipped, *no_examples])
     pile_labels = {row: name for row, name in (pile_labels or {}).items() if row not in empty}
     rest = [row for row in range(len(pile)) if row not in pile_labels and row not in empty]
     whole_pile = pile
@@ -288,42 +287,31 @@ def label_items(
     y = np.array([*examples.label_names, *[None] * len(pile)], dtype=object)
     model = make_estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
     is_pile = np.arange(len(X)) >= len(examples)
-    pile_scores = model.outlier_scores_[is_pile]
-    answers = model.answers_.take(is_pile)
-    limit, decision = find_threshold(
-        model, answers.doubts, answers.p_unknown, threshold, unknown_rate, max_false_unknown
-    )
-    if limit != model.threshold_:
-        model._decide(limit, 0.0)
-    if precision is not None:
-        answers = model.answers_.take(is_pile)
-        decision += " " + _keep_sure_labels(answers, precision, model)
+    decision = decide_pile(model, lambda: model.answers_.take(is_pile), precision=precision, **limits)
     model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": list(pile.columns)})
-    scores, probabilities = pile_scores, model.label_distributions_[is_pile]
-    if len(rest) < len(whole_pile):
-        scores = np.full(len(whole_pile), min(pile_scores.min(initial=0.0), model.threshold_))  # examples are known
-        scores[rest] = pile_scores
-        scores[list(empty)] = highest_score(model, pile_scores)
-        all_probabilities = np.full((len(whole_pile), len(model.classes_)), 1 / len(model.classes_))
-        all_probabilities[rest] = probabilities
-        if pile_labels:
-            all_probabilities[list(pile_labels)] = model.classes_ == np.array([*pile_labels.values()])[:, None]
-        no_class = [row for row, name in pile_labels.items() if is_no_class(name)]
-        if no_class:
-            of_no_class = model.answer(whole_pile.features[no_class])
-            all_probabilities[no_class] = of_no_class.probabilities
-            scores[no_class] = np.maximum(of_no_class.outlier_scores, model.threshold_)
-        probabilities = all_probabilities
+    pile_scores, count = model.outlier_scores_[is_pile], len(whole_pile)
+    scores = _spread(pile_scores, rest, count, _highest_score(model, pile_scores))
+    probabilities = _spread(model.label_distributions_[is_pile], rest, count, 1 / len(model.classes_))
+    if pile_labels:
+        rows, names = [*pile_labels], np.array([*pile_labels.values()])
+        scores[rows] = min(pile_scores.min(initial=0.0), model.threshold_)  # examples are known
+        probabilities[rows] = model.classes_ == names[:, None]
+    if no_class := [row for row, name in pile_labels.items() if is_no_class(name)]:
+        of_no_class = model.answer(whole_pile.features[no_class])
+        probabilities[no_class] = of_no_class.probabilities
+        scores[no_class] = np.maximum(of_no_class.outlier_scores, model.threshold_)
     return Labelled(
         whole_pile, examples, model, probabilities, scores, decision, pile_labels, pile_scores, group_detail
     )
 
 
-def _keep_sure_labels(answers: Answers, precision: float, model: FewShotClassifier) -> str:
-    """Let the fitted model keep only labels that are sure enough; return what that does, in words."""
-    assert answers.p_closest is not None
-    model._decide(model.threshold_, answers.at_precision(precision).min_confidence)
-    return precision_in_words(precision, model.min_confidence_, answers.p_closest[~answers.likely_unknown])
+def _spread(values: np.ndarray, rows: list[int], count: int, rest: float) -> np.ndarray:
+    """The values of some of `count` rows, and the same value for all others."""
+    if len(rows) == count:
+        return values
+    whole = np.full((count, *values.shape[1:]), rest)
+    whole[rows] = values
+    return whole
 
 
 def predict_items(model: FewShotClassifier, items: FeatureTable, precision: float | None = None) -> Labelled:
@@ -362,12 +350,8 @@ def predict_items(model: FewShotClassifier, items: FeatureTable, precision: floa
     if not rest:
         raise ValueError("none of the items has a text: there is nothing to label")
     answers = model.answer(items.features[rest])
-    scores, probabilities = answers.outlier_scores, answers.probabilities
-    if empty:
-        scores = np.full(len(items), highest_score(model, scores))
-        scores[rest] = answers.outlier_scores
-        probabilities = np.full((len(items), probabilities.shape[1]), 1 / probabilities.shape[1])
-        probabilities[rest] = answers.probabilities
+    scores = _spread(answers.outlier_scores, rest, len(items), _highest_score(model, answers.outlier_scores))
+    probabilities = _spread(answers.probabilities, rest, len(items), 1 / answers.probabilities.shape[1])
     unsure = ""
     if model.min_confidence_ and precision is None:
         unsure = f", or when its label is right with a probability below {percent(model.min_confidence_)}"
@@ -376,10 +360,14 @@ def predict_items(model: FewShotClassifier, items: FeatureTable, precision: floa
     if precision is None:
         return labelled
     labelled = labelled.at_precision(precision)
-    assert labelled.p_closest is not None
-    p_right = labelled.p_closest[~labelled.likely_unknown]
-    labelled.decision += " " + precision_in_words(precision, labelled.min_confidence, p_right)
+    labelled.decision += " " + precision_in_words(precision, labelled.min_confidence, labelled)
     return labelled
+
+
+def _highest_score(model: FewShotClassifier, scores: np.ndarray) -> float:
+    """An outlier score for rows without a text: not below any other."""
+    is_probability = get_solver(model._method).info.score == "probability"
+    return 1.0 if is_probability else float(max(scores.max(initial=model.threshold_), model.threshold_))
 
 
 def check_classes(examples: FeatureTable) -> None:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -23,22 +23,18 @@ from typing import Any
 import numpy as np
 
 import handful
-from handful.core import decide
 from handful.core.answers import Answers, ExpectedLabels
 from handful.core.parameters import AUTO
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
 from handful.estimators.model_reader import load
 from handful.features import FeatureTable, is_sharded
-from handful.features.arrow_table import arrow_table, is_carried
-from handful.features.base_mean import checked_mean
-from handful.features.file_checks import read_json
-from handful.features.parquet_file import check_flat, open_parquet, values_of
+from handful.features.parquet_file import arrow_table, is_carried, open_parquet
 from handful.features.parts import NOTE_KEY, count_rows, mean_of_shards, part_name, part_numbers, read_note
-from handful.features.table import free_name, row_names
+from handful.features.table import checked_mean, free_name, row_names
 from handful.project.base_files import base_parameters
-from handful.project.decision import find_threshold
-from handful.project.items import add_unknown, check_widths, of_files, read_labelled
+from handful.project.decision import decide_pile
+from handful.project.items import check_widths, of_files, read_labelled
 from handful.project.job import Job, job_entries
 from handful.project.labelling import check_classes
 from handful.project.outputs import (
@@ -53,9 +49,9 @@ from handful.project.outputs import (
     table_of_answers,
     write_json,
 )
-from handful.project.summary import Outcome, expected_numbers, made_by, precision_in_words, share_of
+from handful.project.summary import Outcome, made_by
 from handful.solving.blocks import Block, Engine, Part, PileParts, read_blocks
-from handful.utils.files import printable, scratch
+from handful.utils.files import printable, read_json, scratch
 from handful.utils.ray import Row, Worker
 from handful.utils.threads import one_blas_thread
 
@@ -74,41 +70,27 @@ class InParts:
     files: dict[str, Path]
 
 
-@dataclass
-class Tally:
-    """What is counted while labels are written."""
+def count_answers(answers: Answers) -> dict[str, Any]:
+    """What results.json needs to know of the answers for some items."""
+    by_class = answers.expected_precision_by_class
+    return {
+        "counts": dict(Counter(answers.labels[~answers.unknown].tolist())),
+        "expected": None if by_class is None else {name: [*numbers] for name, numbers in by_class.items()},
+        "set_aside": int(answers.set_aside.sum()),
+    }
 
-    counts: Counter[str] = field(default_factory=Counter)  # items by class
-    expected: dict[Any, ExpectedLabels] | None = None  # None where the method gives no probabilities
-    set_aside: int = 0
 
-    def add(self, answers: Answers) -> None:
-        """Count the answers for some items."""
-        own = Counter(answers.labels[~answers.unknown].tolist())
-        self.merge(Tally(own, answers.expected_precision_by_class, int(answers.set_aside.sum())))
-
-    def merge(self, other: Tally) -> None:
-        """Add what was counted elsewhere."""
-        self.counts.update(other.counts)
-        self.set_aside += other.set_aside
-        if other.expected is not None:
-            before = self.expected or dict.fromkeys(other.expected, ExpectedLabels(0, 0.0))
-            self.expected = {
-                name: ExpectedLabels(before[name].labels + labels, before[name].right + right)
-                for name, (labels, right) in other.expected.items()
-            }
-
-    def as_json(self) -> dict[str, Any]:
-        """For the note of a part."""
-        expected = None if self.expected is None else {name: list(each) for name, each in self.expected.items()}
-        return {"counts": dict(self.counts), "expected": expected, "set_aside": self.set_aside}
-
-    @classmethod
-    def of_note(cls, note: Mapping[str, Any]) -> Tally:
-        """From the note of a part."""
-        expected = note["expected"]
-        by_class = None if expected is None else {name: ExpectedLabels(*each) for name, each in expected.items()}
-        return cls(Counter(note["counts"]), by_class, note["set_aside"])
+def add_counts(notes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sum of what was counted; `expected` is None where the method gives no probabilities."""
+    counts, labels, right, set_aside = Counter[str](), Counter[str](), Counter[str](), 0
+    for note in notes:
+        counts.update(note["counts"])
+        set_aside += note["set_aside"]
+        for name, numbers in (note["expected"] or {}).items():
+            labels[name] += numbers[0]
+            right[name] += numbers[1]
+    expected = {name: [labels[name], right[name]] for name in labels} or None
+    return {"counts": dict(counts), "expected": expected, "set_aside": set_aside}
 
 
 class LabelWriter(Worker):
@@ -137,20 +119,18 @@ class LabelWriter(Worker):
         with open_parquet(part.path) as file:
             stored = file.schema_arrow
         names = ["path"] * ("path" in stored.names) + self.carried
-        for name in names:
-            check_flat(stored.field(name).type, f"column {name!r}")
         schema = arrow_table(table_of_answers(self.model.answer(np.ones((1, self.dimension))), ["a row"])).schema
         schema = schema.remove_metadata()
         for name in self.carried:
             schema = schema.append(stored.field(name).with_name(free_name(printable(name), schema.names)))
-        tally, temporary = Tally(), scratch(path)
+        notes, temporary = list[dict[str, Any]](), scratch(path)
         try:
             with ParquetWriter(temporary, schema, compression="zstd") as writer:
                 for block in read_blocks(part, self.dimension, names):
                     answers = self.model.answer(block.features)
                     writer.write_table(self._table(block, answers, "path" in names).cast(schema))
-                    tally.add(answers)
-                writer.add_key_value_metadata({NOTE_KEY: json.dumps({**HOLDS_LABELS, **tally.as_json()})})
+                    notes.append(count_answers(answers))
+                writer.add_key_value_metadata({NOTE_KEY: json.dumps({**HOLDS_LABELS, **add_counts(notes)})})
             with open(temporary, "rb+") as file:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
@@ -160,7 +140,7 @@ class LabelWriter(Worker):
 
     def _table(self, block: Block, answers: Answers, has_paths: bool) -> Any:
         columns = list(block.others)
-        paths = values_of(columns.pop(0)) if has_paths else [None] * len(answers)
+        paths = columns.pop(0).to_pylist() if has_paths else [None] * len(answers)
         names = row_names(["" if path is None else str(path) for path in paths], block.start)
         table = arrow_table(table_of_answers(answers, names))
         for name, column in zip(self.carried, columns, strict=True):
@@ -231,10 +211,9 @@ def label_in_parts(
     if job.table.get("embedding", "embedding") != "embedding" or job.table.get("columns") is not None:
         raise ValueError(
             f"{str(job.pile)!r} is labelled in parts, whose features are read from the column 'embedding': rename it "
-            "there, and leave out --embedding and --columns"
+            "there, and leave out embedding and columns"
         )
-    examples, _ = read_labelled(job.examples, job.table)
-    examples = add_unknown(examples, job.examples, job.unknown, options=job.table)
+    examples, _ = read_labelled(job.examples, job.reading(), job.unknown)
     check_classes(examples)
     try:
         pile = PileParts.of(job.pile)
@@ -247,7 +226,7 @@ def label_in_parts(
     means = () if job.base is not None else (examples.base_mean, base_mean)
     options |= base_parameters(options.get("method", AUTO), means, job.base, pile.dimension)
     if options.pop("group_detail", 0.0):
-        raise ValueError("a pile that is labelled in parts is not grouped: leave --group-detail out")
+        raise ValueError("a pile that is labelled in parts is not grouped: leave group_detail out")
     unfinished = output / f"{SCRATCH_PREFIX}{_mark(examples, pile, options)}"
     labels = unfinished / LABEL_FOLDER
     new = not output.exists()
@@ -268,14 +247,14 @@ def label_in_parts(
             )
             for left in labels.glob(".*.tmp"):  # of workers that were killed
                 left.unlink(missing_ok=True)
-            tally = Tally()
-            for note in notes:
-                tally.merge(Tally.of_note(note))
+            total = add_counts(notes)
+            by_class = total["expected"] and {name: ExpectedLabels(*each) for name, each in total["expected"].items()}
             decision = read_json(unfinished / DECISION_FILE)["decision"]
             outcome = Outcome(
-                model, examples, decision, pile.rows, tally.counts, expected=tally.expected, set_aside=tally.set_aside
+                model, examples, decision, pile.rows, total["counts"], expected=by_class, set_aside=total["set_aside"]
             )
-            write_json(_record(outcome, job), unfinished / RECORD)
+            facts = {"made_by": made_by(model, model.made_from_), "groups": [], "job": job_entries(job)}
+            write_json({"handful": handful.__version__, **outcome.numbers, **facts}, unfinished / RECORD)
             files = _move(unfinished, output)
         except OSError as error:
             raise error if error.errno is None else not_written(error, output) from None
@@ -307,24 +286,14 @@ def _mark(examples: FeatureTable, pile: PileParts, options: Mapping[str, Any]) -
 
 def _fit(examples: FeatureTable, sample: np.ndarray, options: Mapping[str, Any]) -> tuple[FewShotClassifier, str]:
     """A model of the examples and a sample of the pile, and how it decides what is unknown, in words."""
-    options = dict(options)
-    limits = {name: options.pop(name, None) for name in ("unknown_rate", "max_false_unknown")}
-    precision, method = options.pop("precision", None), options.pop("method", AUTO)
-    model = make_estimator(method, **options)
+    limits = {name: options.get(name) for name in ("threshold", "unknown_rate", "max_false_unknown", "precision")}
+    own = {name: value for name, value in options.items() if name not in (*limits, "method")}
+    model = make_estimator(options.get("method", AUTO), threshold=limits["threshold"], **own)
     labels = np.array([*examples.label_names, *[None] * len(sample)], dtype=object)
     with one_blas_thread():  # the same model wherever it is fitted, also to the last bit
         model.fit(np.concatenate([examples.features, sample]), labels)
-    answers = model.answer(sample)  # each item alone, as all of the pile will be
-    model.threshold_, decision = find_threshold(
-        model, answers.doubts, answers.p_unknown, options.get("threshold"), **limits
-    )
-    if precision is not None:
-        answers = model.answer(sample)  # by the new threshold
-        assert answers.p_closest is not None
-        p_right = answers.p_closest[~answers.likely_unknown]
-        model.min_confidence_ = decide.at_precision(p_right, precision)
-        decision += " " + precision_in_words(precision, model.min_confidence_, p_right)
-    return model, decision
+    # The sample is answered as all of the pile will be: each item alone
+    return model, decide_pile(model, lambda: model.answer(sample), **limits)
 
 
 def _carried(pile: PileParts) -> list[Any]:
@@ -342,30 +311,6 @@ def _carried(pile: PileParts) -> list[Any]:
             ]  # fmt: skip
             common_columns = columns if not number else [column for column in common_columns if column in columns]
     return common_columns
-
-
-def _record(outcome: Outcome, job: Job) -> dict[str, Any]:
-    """The record that `record.read_record` reads. It has no groups."""
-    return {
-        "handful": handful.__version__,
-        **numbers_of(outcome),
-        "made_by": made_by(outcome.model, outcome.model.made_from_),
-        "groups": [],
-        "job": job_entries(job),
-    }
-
-
-def numbers_of(outcome: Outcome) -> dict[str, Any]:
-    """The numbers of a run that results.json lists."""
-    return {
-        "items": outcome.size,
-        "unknown": outcome.unknown,
-        "labels": {str(name): outcome.counts.get(name, 0) for name in outcome.model.classes_.tolist()},
-        **expected_numbers(outcome.expected, outcome.set_aside),
-        **share_of(outcome.model),
-        "threshold": outcome.model.threshold_,
-        "decided": outcome.decision,
-    }
 
 
 def _move(unfinished: Path, output: Path) -> dict[str, Path]:

@@ -15,17 +15,17 @@ import numpy as np
 from handful.core.checks import UNKNOWN_NAME
 from handful.project.database import FILE, explained
 from handful.project.edits import Checking, Promotion
+from handful.project.items import EMBEDDINGS, TEXTS, Reading
 from handful.project.job import Job, check_trust, read_job, remember_job, stored_job
 from handful.project.loading import (
     kind_of_items,
     load,
-    read_table,
-    read_texts,
+    open_table,
     remove_leftovers,
     table_of_job,
     texts_of,
 )
-from handful.project.pile import EMBEDDINGS, PILE, TEXTS, UPLOADS, Pile, Source
+from handful.project.pile import PILE, UPLOADS, Pile, Source
 from handful.project.refusal import Refusal
 from handful.project.runs import NONE, RowAnswers, Run, check_enough, solve_pile
 from handful.project.said import Store, add_items
@@ -163,7 +163,8 @@ class LiveProject(Checking):
                 self.source = Source(opened, folder, examples, (), kind)
                 self.table = None
                 if self.source.is_table:
-                    self.table = read_texts(opened, text, label) if kind == TEXTS else read_table(opened)
+                    columns = {} if label is None else {"label": label}
+                    self.table = open_table(opened, None, Reading(kind, table=columns, text=text))
             store = store or Store(folder, any_name=self.source.is_table)
             with explained(store.path, writing=True):
                 self.backbone = concrete_name(backbone) if backbone else None

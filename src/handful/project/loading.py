@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -14,18 +14,15 @@ import numpy as np
 
 from handful.core.arrays import at_usual_scale
 from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label
-from handful.features import FeatureTable, read
+from handful.features import FeatureTable
 from handful.features.labels import NDArray
-from handful.project.items import silent
-from handful.project.job import Job, no_rows
+from handful.project.items import EMBEDDINGS, PICTURES, TEXTS, Reading, kind_of, read_items, read_rows
+from handful.project.job import Job
 from handful.project.pile import (
-    EMBEDDINGS,
     EXAMPLES,
     EXPORT_PREFIX,
     NO_CLASS,
-    PICTURES,
     PILE,
-    TEXTS,
     UPLOAD_PREFIX,
     UPLOADS,
     Pile,
@@ -34,7 +31,7 @@ from handful.project.pile import (
 from handful.project.runs import NONE, RowAnswers, Run
 from handful.project.said import Store
 from handful.project.state import Checks, State
-from handful.project.text_items import read_sources, read_text_pile
+from handful.project.text_items import with_class_names
 from handful.utils.files import printable, unique_names
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import is_blank
@@ -48,17 +45,13 @@ class OpenedTable:
 
     names: list[str]  # each once
     keys: list[str]  # what the store calls the rows, each once
+    origins: list[str]
     labels: list[str | None]
-    features: NDArray | None = None  # [n, D], of a table of embeddings
-    texts: list[str] | None = None
-    others: Mapping[str, NDArray] = field(default_factory=dict)
-    text_column: str | None = None
-    notes: Sequence[str] = ()
-    origins: list[str] = field(default_factory=list)  # by default all of them are the pile
-
-    def __post_init__(self) -> None:
-        if not self.origins:
-            object.__setattr__(self, "origins", [PILE] * len(self.names))
+    features: NDArray | None  # [n, D], of a table of embeddings
+    texts: list[str] | None
+    others: Mapping[str, NDArray]
+    text_column: str | None
+    notes: Sequence[str]
 
     @cached_property
     def row(self) -> dict[str, int]:
@@ -71,11 +64,38 @@ class OpenedTable:
         return {column: str(cell) for column, cell in cells.items() if cell is not None and str(cell).strip()}
 
 
-def read_table(path: Path) -> OpenedTable:
-    """Read a table of embeddings."""
-    table = read(path, warn=False)
-    names = unique_names([printable(name) for name in table.names])
-    return OpenedTable(names, names, table.label_names, _scaled(table.features, path))
+def open_table(examples: Path, pile: Path | None, how: Reading, unknown: Path | None = None) -> OpenedTable:
+    """Read the rows of tables of embeddings, or texts without features; as for `handful.project.items.read_items`.
+
+    One table alone may also have no label, or one in each row.
+    """
+    if pile is None and unknown is None:
+        rows = read_rows(examples, how)
+        shown, rest = rows.take(rows.has_label), rows.take(~rows.has_label)
+        shown = with_class_names(shown) if how.class_names else shown
+    else:
+        shown, rest = read_items(examples, pile, how, unknown)
+    names = _unique(shown.names, rest.names)
+    places = _table_keys(shown, rest, PILE if pile is None else EXAMPLES)
+    labels = [*shown.label_names, *[None] * len(rest)]
+    features = texts = None
+    if how.kind == TEXTS:
+        texts = [*(shown.texts or ()), *(rest.texts or ())]
+    else:
+        features = _scaled(np.concatenate([shown.features, rest.features]), examples)
+    others = {
+        name: np.concatenate([shown.others.get(name, np.full(len(shown), None, object)), values])
+        for name, values in rest.others.items()
+    }
+    return OpenedTable(
+        names, [key for _, key in places], [origin for origin, _ in places], labels, features, texts, others,
+        rest.source.get("text"), tuple(shown.notes or rest.notes),
+    )  # fmt: skip
+
+
+def table_of_job(job: Job) -> OpenedTable | None:
+    """The rows of the tables or texts of a job; None for pictures."""
+    return None if job.kind == PICTURES else open_table(job.examples, job.pile, job.reading(), job.unknown)
 
 
 def _scaled(x: NDArray, path: Path) -> NDArray:
@@ -83,22 +103,6 @@ def _scaled(x: NDArray, path: Path) -> NDArray:
     if (features.any(axis=1) != x.any(axis=1)).any():
         raise ValueError(f"{str(path)!r}: some rows are so much larger than others that float32 cannot hold both")
     return features
-
-
-def read_texts(path: Path, text: str | None = None, label: str | None = None) -> OpenedTable:
-    """Read a table of texts.
-
-    Rows that have no name of their own are known by their text: if rows are added, removed or sorted between two days,
-    each text keeps its label.
-    """
-    from handful.features.text_table import read_text_table
-
-    table = read_text_table(path, text=text, label=label)
-    names = unique_names([printable(name) for name in table.names])
-    texts = list(table.texts or ())
-    keys = names if table.paths is not None else _keys(texts)
-    column = str(table.source["text"])
-    return OpenedTable(names, keys, table.label_names, None, texts, table.others, column, _notes(table))
 
 
 def _keys(texts: Sequence[str]) -> list[str]:
@@ -110,10 +114,6 @@ def _keys(texts: Sequence[str]) -> list[str]:
         seen[mark] = seen.get(mark, 0) + 1
         keys.append(f"{TEXT_KEY}{mark}" + (f" {seen[mark]}" if seen[mark] > 1 else ""))
     return keys
-
-
-def _notes(table: FeatureTable) -> Sequence[str]:
-    return tuple(getattr(table, "notes", ()))
 
 
 def kind_of_items(
@@ -135,8 +135,6 @@ def kind_of_items(
     ValueError
         If the columns are not those that the project was made with, or if there are none to name.
     """
-    from handful.project.items import kind_of
-
     if not opened.is_file():
         _refuse_columns(text, label)
         return TEXTS if opened.is_dir() and kind_of(opened) == TEXTS else PICTURES, None, None
@@ -253,7 +251,10 @@ def texts_of(
 
 def place_items(store: Store, job: Job, examples: FeatureTable, pile: FeatureTable) -> tuple[NDArray, NDArray]:
     """The numbers of the examples and of the items of the pile; the classes that they came with are taken over."""
-    keys = _picture_keys(job, examples, pile) if job.kind == PICTURES else table_keys(job, examples, pile)
+    if job.kind == PICTURES:
+        keys = _picture_keys(job, examples, pile)
+    else:
+        keys = _table_keys(examples, pile, PILE if job.pile is None else EXAMPLES)
     for origin in dict.fromkeys((PILE, EXAMPLES, NO_CLASS, *(origin for origin, _ in keys))):
         store.take_items(origin, [name for own, name in keys if own == origin])
     numbers = store.item_numbers()
@@ -263,17 +264,16 @@ def place_items(store: Store, job: Job, examples: FeatureTable, pile: FeatureTab
     return ids[: len(examples)], ids[len(examples) :]
 
 
-def table_keys(job: Job, examples: FeatureTable, pile: FeatureTable) -> list[tuple[str, str]]:
-    """The origin and the name in the store of each row: the examples, then the pile.
+def _table_keys(examples: FeatureTable, pile: FeatureTable, origin: str) -> list[tuple[str, str]]:
+    """The origin and the name in the store of each row: the examples, which are of one origin, then the pile.
 
     Texts that have no name of their own are known by their text: if rows are added, removed or sorted between two
     days, each text keeps its label.
     """
     names = _unique(examples.names, pile.names)
-    if pile.texts is not None and not any(map(_has_own_name, pile.names)):
+    if pile.texts is not None and not any(map(_has_own_name, pile.names if len(pile) else examples.names)):
         names = _keys([*(examples.texts or ()), *pile.texts])
-    origins = [PILE if job.pile is None else EXAMPLES] * len(examples) + [PILE] * len(pile)
-    return list(zip(origins, names, strict=True))
+    return list(zip([origin] * len(examples) + [PILE] * len(pile), names, strict=True))
 
 
 def _unique(examples: Sequence[str], pile: Sequence[str]) -> list[str]:
@@ -295,33 +295,3 @@ def _picture_keys(job: Job, examples: FeatureTable, pile: FeatureTable) -> list[
         is_upload = job.pile is None or job.pile / name != file
         keys.append((UPLOADS, file.name) if is_upload else (PILE, name))
     return [(origin, printable(name)) for origin, name in keys]
-
-
-def table_of_job(job: Job) -> OpenedTable | None:
-    """The rows of the tables or texts of a job, without features of texts; None for pictures."""
-    if job.kind == PICTURES:
-        return None
-    if job.kind == TEXTS and job.examples == job.pile:
-        pile = read_text_pile(job.pile, job.text_source, results=job.results)
-        examples = no_rows(pile)
-    elif job.kind == TEXTS:
-        examples, pile = read_sources(
-            job.examples, job.pile, job.text_source, job.unknown, job.results, job.class_names
-        )
-    else:
-        examples, pile = job.read(silent)
-    keys = table_keys(job, examples, pile)
-    names = _unique(examples.names, pile.names)
-    labels = [*examples.label_names, *[None] * len(pile)]
-    features = None
-    if job.kind != TEXTS:
-        features = _scaled(np.concatenate([examples.features, pile.features]), job.examples)
-    texts = None if pile.texts is None or job.kind != TEXTS else [*(examples.texts or ()), *pile.texts]
-    others = {
-        name: np.concatenate([examples.others.get(name, np.full(len(examples), None, object)), values])
-        for name, values in pile.others.items()
-    }
-    return OpenedTable(
-        names, [key for _, key in keys], labels, features, texts, others, pile.source.get("text"), pile.notes,
-        [origin for origin, _ in keys],
-    )  # fmt: skip

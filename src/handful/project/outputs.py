@@ -23,7 +23,8 @@ import numpy as np
 import handful
 from handful.core.answers import Answers
 from handful.features import FeatureTable
-from handful.features.arrow_table import arrow_table, one_kind
+from handful.features.feature_columns import one_kind
+from handful.features.parquet_file import arrow_table
 from handful.features.parts import part_name, part_numbers, read_note
 from handful.features.table import free_name
 from handful.project import exports
@@ -32,8 +33,8 @@ from handful.project.job import Job, job_entries
 from handful.project.labelling import Labelled
 from handful.project.pile_report import run_of, write_report
 from handful.project.runs import MAX_ASKED_ITEMS
-from handful.project.sorting import check_places, check_replaced, check_sorting, plan_places, sort_files, sorted_files
-from handful.project.summary import expected_numbers, label_texts
+from handful.project.sorting import check_replaced, check_sorting, plan_places, sort_files, sorted_files
+from handful.project.summary import label_texts
 from handful.utils import csv_file
 from handful.utils.columns import ColumnTable, masked_numbers
 from handful.utils.extras import has_pyarrow, need_pyarrow
@@ -125,7 +126,7 @@ def table_of_answers(
             table[f"p_{name}"] = probabilities[:, k]
     for name, values in (others or {}).items():
         table[free_name(printable(name), table)] = one_kind(values, name)
-    return ColumnTable.of(table)
+    return ColumnTable(table)
 
 
 def group_numbers(labelled: Labelled) -> list[int]:
@@ -235,7 +236,6 @@ def write_outputs(
     sources, places = labelled.pile.files or (), list[Path]()
     if sort is not None:
         places = plan_places(labelled.pile, label_texts(labelled), folder / SCRATCH_FOLDER / SORTED_FOLDER)
-        check_places(sources, places, folder, sort)
         example_files = () if labelled.examples is None else labelled.examples.files or ()
         check_replaced(folder / SORTED_FOLDER, [*sources, *example_files])
     try:
@@ -251,7 +251,8 @@ def write_outputs(
             run = run_of(record["run"], None if job is None else folder)
             write_report(labelled, unfinished / "report.html", title, progress, run, folder)
             for name in formats:
-                file, content = exports.FORMATS[name](labelled.pile, labelled, labelled.model._method)
+                classes = [str(one) for one in labelled.classes.tolist()]
+                file, content = exports.FORMATS[name](labelled.pile, labelled, labelled.model._method, classes)
                 write_json(content, unfinished / file)
             if sort is not None:
                 sort_files(sources, places, sort)
@@ -304,13 +305,10 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         }
         for group in labelled.groups
     ]  # fmt: skip
-    counts = {"items": len(labelled.pile), "unknown": int(labelled.unknown.sum())}
     record = {
         "handful": handful.__version__,
         "run": uuid4().hex,
-        **counts,
-        **expected_numbers(labelled.expected_precision_by_class, int(labelled.set_aside.sum())),
-        **labelled.share,
+        **labelled.outcome.numbers,
         "groups": groups,
         "worth_asking": labelled.ask(MAX_ASKED_ITEMS).tolist(),
         **({} if labelled.pile.texts is None else _about_texts(labelled)),

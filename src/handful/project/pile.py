@@ -16,6 +16,7 @@ import numpy as np
 
 from handful.features import FeatureTable
 from handful.features.labels import NDArray
+from handful.project.items import EMBEDDINGS, PICTURES, TEXTS
 from handful.utils.files import class_name, is_within
 
 _FOLLOW_NONE = getattr(os, "O_NOFOLLOW", 0)
@@ -97,7 +98,6 @@ UPLOAD_PREFIX, EXPORT_PREFIX = ".incoming-", ".making-"  # folders of uploads an
 # Where the file of an item is: in the opened folder, in the folder of the project, or in a folder of examples
 MAX_NAME_CHARACTERS = 200  # of a class's name
 PILE, UPLOADS, EXAMPLES, NO_CLASS = "pile", "uploads", "examples", "unknown"
-PICTURES, TEXTS, EMBEDDINGS = "pictures", "texts", "embeddings"  # what the items of a project are
 
 
 @dataclass(frozen=True)

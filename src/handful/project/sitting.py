@@ -284,13 +284,13 @@ class Sitting:
         """The columns of the items' own table, the row of each name, and the column of texts."""
         try:
             table = read_table(self.folder / TABLE)
-            names = table.column("path").to_pylist()
+            names = table["path"].tolist()
         except (OSError, ValueError, KeyError):
             return {}, {}, None
         own = {*FIRST_COLUMNS, *(f"p_{name}" for name in self.classes)}
         columns = {
-            name: table.column(name).to_pylist()
-            for name in table.column_names
+            name: values.tolist()
+            for name, values in table.items()
             if name not in own and not name.startswith("nearest_")
         }
         return columns, {name: row for row, name in enumerate(names)}, self.store.meta().get("text_column")

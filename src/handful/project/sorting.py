@@ -1,7 +1,6 @@
 """Sort pictures or text files into a folder for each label: copy or link them. The pile stays as it is.
 
-Everything that can be checked is checked before the first file is sorted. The files are sorted into a new folder, which
-then replaces the one of an earlier run.
+The files are sorted into a new folder, which then replaces the one of an earlier run.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from handful.utils.files import in_brief
 SORT_WAYS = ("copy", "link")
 COPY_BYTES = 2**20  # that are read at a time
 MAX_NAME_BYTES = 255  # the limit of most file systems
-MAX_PATH_BYTES = 4095
 RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt") for i in range(1, 10))}  # on Windows
 
 
@@ -64,25 +62,6 @@ def check_replaced(folder: Path, files: Sequence[Path]) -> None:
             raise ValueError(
                 f"{in_brief(path)} is not a copy of a file of the pile, and would be lost: move it away, or give "
                 "another folder"
-            )
-
-
-def check_places(files: Sequence[Path], places: Sequence[Path], folder: Path, how: str) -> None:
-    """Raise an error, before anything is written, if files cannot be put where `plan_places` says, below `folder`."""
-    nearest_folder = next(part for part in (folder, *folder.absolute().parents) if part.exists())
-    name_bytes = os.pathconf(nearest_folder, "PC_NAME_MAX") if hasattr(os, "pathconf") else MAX_NAME_BYTES
-    for place in places:
-        if len(os.fsencode(place.name)) > name_bytes:
-            raise ValueError(f"{in_brief(place.name)} is too long a name for {in_brief(nearest_folder)}: shorten it")
-        if len(os.fsencode(place.absolute())) > MAX_PATH_BYTES:
-            raise ValueError(
-                f"{in_brief(place)} is too long a path for a sorted picture: give a folder with a shorter one"
-            )
-    if how == "copy":  # rounding to disk blocks may need a little more
-        needed, free = sum(file.stat().st_size for file in files), shutil.disk_usage(nearest_folder).free
-        if needed > free:
-            raise OSError(
-                errno.ENOSPC, f"the sorted pictures take {needed:,} bytes, but {free:,} are free", str(nearest_folder)
             )
 
 

@@ -7,7 +7,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import floor
 from typing import Any
 
 import numpy as np
@@ -74,29 +73,6 @@ def expected_numbers(expected: Mapping[Any, ExpectedLabels] | None, set_aside: i
         "expected_in_words": expected_in_words(expected or {}) or None,
         "expected_by_class": None if expected is None else {str(name): e._asdict() for name, e in expected.items()},
     }
-
-
-def precision_in_words(precision: float, min_confidence: float, p_right: np.ndarray) -> str:
-    """What was set aside for a precision, in words. p_right [n]: of all labels that there were before."""
-    kept = p_right[p_right >= min_confidence]
-    if not len(p_right):
-        return f"There is no label, so --precision {precision:g} changes nothing."
-    if not len(kept):
-        surest = float(p_right.max())
-        less = floor(20 * surest) / 20
-        hint = f", or ask for less, as in --precision {less:g}" if less > 0 else ""
-        return (
-            f"No label reaches the precision that --precision {precision:g} asks for: the surest is right with a "
-            f"probability of {percent(surest)}, so nothing is labelled. Give more examples of each class{hint}."
-        )
-    if len(kept) == len(p_right):
-        return (
-            f"All labels are kept, because together they reach the precision that --precision {precision:g} asks for."
-        )
-    return (
-        f"A label that is right with a probability below {percent(min_confidence)} is set aside, so that "
-        f"{percent(precision)} of the others should be right, as --precision says."
-    )
 
 
 MAX_LISTED_GROUPS = 12  # groups whose sizes a sentence lists one by one
@@ -182,6 +158,24 @@ class Outcome:
     def unknown(self) -> int:
         """The number of items that are called unknown."""
         return self.size - sum(self.counts.values())
+
+    @property
+    def share(self) -> dict[str, Any]:
+        """How much of the pile is unknown: see `share_of`."""
+        return share_of(self.model) | ({"outlier_share_told": False} if self.is_share_kept else {})
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """What --json and results.json list."""
+        return {
+            "items": self.size,
+            "unknown": self.unknown,
+            "labels": {str(name): self.counts.get(name, 0) for name in self.model.classes_.tolist()},
+            **expected_numbers(self.expected, self.set_aside),
+            **self.share,
+            "threshold": self.model.threshold_,
+            "decided": self.decision,
+        }
 
     @property
     def sentences(self) -> list[str]:

@@ -23,8 +23,7 @@ import numpy as np
 
 from handful.core.checks import as_features
 from handful.engines.share import sample
-from handful.features.arrow_table import check_vectors, vectors_of
-from handful.features.parquet_file import check_once, open_parquet
+from handful.features.parquet_file import check_once, check_vectors, open_parquet, vectors_of
 from handful.features.parts import complete, part_name, read_note
 from handful.utils.ray import DATA, Row, Worker
 from handful.utils.text import shortened

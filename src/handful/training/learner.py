@@ -4,15 +4,13 @@
            + CE(rotation_head(network(x)), quarter turns), if those are predicted
 
 All random numbers of a step depend only on the seed and the number of the step. So weights and momenta are the whole
-state: training that continues from a checkpoint gives the same result as uninterrupted training.
+state.
 """
 
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
-from functools import cache
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +20,7 @@ from torch.nn import functional as F
 
 from handful.backbones.networks import build
 from handful.training.datasets import PictureSet
+from handful.training.learning import Arrays, copied, restore_into, state_of
 from handful.training.settings import BFLOAT16, CLASSES, DRAWINGS, PICTURES, PREDICT, Settings
 
 MOMENTUM = 0.9
@@ -35,7 +34,7 @@ JITTER = 0.4  # of its brightness, contrast and saturation
 
 
 class Learner:
-    """A network in training. `settings.precision` must not be "auto"."""
+    """A network in training."""
 
     def __init__(self, settings: Settings, pictures: PictureSet, mean: np.ndarray, std: np.ndarray, device: str):
         self.settings, self.device = settings, torch.device(device)
@@ -152,30 +151,24 @@ class Learner:
         sample = self.embed(self.pixels[:: max(1, len(self.pixels) // MEAN_SAMPLE_PICTURES)])
         return np.asarray(sample.mean(axis=0, dtype=np.float64), np.float32)
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> Arrays:
         """Return everything on which the next step depends."""
-        tensors = {f"model.{name}": value for name, value in self.all.state_dict().items()}
-        for name, parameter in self.all.named_parameters():
-            if (moved := self.optimiser.state.get(parameter, {}).get("momentum_buffer")) is not None:
-                tensors[f"momentum.{name}"] = moved
-        return {
-            name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
-        }
+        return state_of(self.optimiser, dict(self.all.named_parameters())) | copied(dict(self.all.named_buffers()))
 
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Set weights and momenta to those of a checkpoint."""
-        self.all.load_state_dict({name[6:]: value for name, value in state.items() if name.startswith("model.")})
-        for name, parameter in self.all.named_parameters():
-            if (moved := state.get(f"momentum.{name}")) is not None:
-                buffer = torch.empty_like(parameter).copy_(moved)  # in the parameter's own layout
-                self.optimiser.state[parameter]["momentum_buffer"] = buffer
+    def restore(self, state: Arrays, step: int) -> None:
+        """Set weights and momenta to those of a checkpoint after `step` steps."""
+        restore_into(self.optimiser, dict(self.all.named_parameters()), state, step)
+        with torch.no_grad():
+            for name, buffer in self.all.named_buffers():
+                buffer.copy_(torch.from_numpy(state[name]))
 
-    def weights(self) -> dict[str, Tensor]:
+    def weights(self) -> Arrays:
         """Return the weights of the network, without the heads."""
-        return {
-            name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
-            for name, value in self.network.state_dict().items()
-        }
+        return copied(self.network.state_dict())
+
+    def load(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Set the weights of the network."""
+        self.network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
 
     def _rows(self, number: int) -> np.ndarray:
         epoch, at = divmod(number, self.steps_per_epoch)
@@ -208,29 +201,6 @@ def pixel_statistics(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     max_pictures = max(100, SAMPLE_PIXELS // (pixels.shape[1] * pixels.shape[2]))
     sample = pixels[:: max(1, len(pixels) // max_pictures)].reshape(-1, pixels.shape[-1]) / 255.0
     return sample.mean(axis=0), np.maximum(sample.std(axis=0), 1e-3)
-
-
-def native_bfloat16(device: str) -> bool:
-    """Return whether this device computes in bfloat16 itself, without emulation."""
-    if device.startswith("cuda"):
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return device == "cpu" and _capabilities().get("avx512_bf16", False) and bfloat16_works()
-
-
-@cache
-def bfloat16_works() -> bool:
-    """Return whether this processor can multiply in bfloat16, tried in a separate process.
-
-    Some virtual machines claim to have the instructions (AMX) but do not run them, which ends the process.
-    """
-    if not any(name.startswith("amx") and present for name, present in _capabilities().items()):
-        return True
-    program = "import torch\nwith torch.autocast('cpu', torch.bfloat16): torch.nn.Linear(64, 16)(torch.ones(32, 64))"
-    return subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
-
-
-def _capabilities() -> dict[str, Any]:
-    return getattr(torch.cpu, "get_capabilities", dict)()  # older versions of torch do not have it
 
 
 # ---- random changes of pictures, a batch at a time

@@ -13,14 +13,11 @@ card.md                     what it is and how to make it again
 from __future__ import annotations
 
 import json
-import os
-import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import blake2b
-from importlib.util import find_spec
 from pathlib import Path
 from platform import python_version
 from typing import TYPE_CHECKING, Any
@@ -32,28 +29,25 @@ from handful.backbones.preprocessing import Preprocessing
 from handful.core.metrics import figures
 from handful.features import FeatureTable, Protocol, draw
 from handful.solving import solve
-from handful.training import checkpoint
-from handful.training.checkpoint import Checkpoint
 from handful.training.datasets import PictureSet
 from handful.training.heads.learned_base import DEFAULT_HEADS, check_heads, learn_base
 from handful.training.heads.trainer import check_classes
+from handful.training.learning import SAVE_EVERY_S, Arrays, Checkpoint, Stage, learn, with_prefix
 from handful.training.model_card import write_card
-from handful.training.settings import AUTO, BFLOAT16, FLOAT32, NONE, Settings
+from handful.training.settings import AUTO, NONE, Settings
 from handful.utils.extras import TORCH, need
-from handful.utils.files import write_whole
+from handful.utils.files import locked, write_whole
 from handful.utils.threads import available_threads
 
 if TYPE_CHECKING:
-    from handful.training.joint_training import Joint
+    from handful.training.joint_training import JointTraining
     from handful.training.learner import Learner
 
 MIN_VALIDATION_CLASSES = 10  # if there are enough classes: 5 known and 5 unknown
 CLASSES_PER_HELD_OUT = 4  # at most one class in 4 is held out
-SAVE_EVERY_S = 60.0
-TOGETHER = "together"  # the settings of the joint training begin with it
 VALIDATION_TASKS = 200
 SHOTS = 1, 5
-TRACKERS = ("tensorboard", "mlflow")
+CHECKPOINT = "checkpoint.safetensors"
 HEADS_CHECKPOINT = "heads.safetensors"  # the state of the learning of heads, which is the last part of a training
 
 
@@ -79,7 +73,7 @@ def pretrain(
     threads: int | None = None,
     device: str = AUTO,
     save_every: float = SAVE_EVERY_S,
-    track: str = AUTO,
+    tensorboard: bool = False,
     heads: Sequence[str] = DEFAULT_HEADS,
     command: str = "",
     progress: Callable[[str, int, int], object] = lambda name, done, total: None,
@@ -104,8 +98,8 @@ def pretrain(
         "cpu", "cuda", ...; "auto" takes CUDA if there is any.
     save_every : float
         Seconds between two checkpoints.
-    track : str
-        "tensorboard", "mlflow", "none" or "auto", as in `tracker`.
+    tensorboard : bool
+        Whether the curves of the history are also written for TensorBoard.
     heads : sequence of str
         Heads to learn at the end, as in `learn_base`.
     command : str
@@ -124,8 +118,8 @@ def pretrain(
     need("torch", "training", TORCH)
     for package in ("onnx", "onnxruntime"):  # checked before the training, not after it
         need(package, "the backbone that training writes")
-    from handful.training.joint_training import train_together
-    from handful.training.learner import Learner, bfloat16_works, native_bfloat16, pixel_statistics
+    from handful.training.joint_training import JointTraining
+    from handful.training.learner import Learner, pixel_statistics
 
     device = _device(device)
     check_heads(heads)
@@ -138,37 +132,32 @@ def pretrain(
         heads = (*heads, settings.together)  # else what it learns would be lost
     if heads:
         check_classes(learning.labels, None if held_out is None else held_out.labels, pictures.name)
-    mean, std = pixel_statistics(learning.pixels)
-    if settings.precision == AUTO:
-        settings = replace(settings, precision=BFLOAT16 if native_bfloat16(device) else FLOAT32)
-    elif settings.precision == BFLOAT16 and device == "cpu" and not bfloat16_works():
-        raise ValueError(
-            "this machine claims to compute in bfloat16, but torch fails at it: train with precision float32, or "
-            "set the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"
-        )
-    made_from = {"settings": settings.plain(), "pictures": digest(learning), "validation": digest(held_out)}
+    made_from = settings.plain() | {"pictures": digest(learning), "validation": digest(held_out)}
     folder.mkdir(parents=True, exist_ok=True)
-    with checkpoint.locked_folder(folder), _reproducibly(threads or available_threads()):
-        learner = Learner(settings, learning, mean, std, device)
-        at = checkpoint.read(folder) or Checkpoint(made_from)
-        _check_same(at, made_from, folder)
-        at.made_from = made_from
-        if at.state:
-            learner.restore(at.state)
-        with tracker(track, folder, settings.plain()) as tracked:
-            _learn(learner, at, held_out, folder, save_every, tracked, progress, on_epoch)
-            joint = None
+    with locked_folder(folder), _reproducibly(threads or available_threads()):
+        learner = Learner(settings, learning, *pixel_statistics(learning.pixels), device)
+        backbone, joint = Backbone(learner, held_out, made_from), None
+        checkpoint = Checkpoint(folder / CHECKPOINT, save_every)
+        with curves(folder, tensorboard) as draw_row:
+
+            def on_validation(row: dict[str, Any]) -> None:
+                stages = (backbone,) if joint is None else (backbone, joint)
+                rows = [json.dumps(one) + "\n" for stage in stages for one in stage.reached.rows]
+                write_whole(folder / "history.jsonl", "".join(rows).encode())
+                draw_row(row, row["epoch" if joint is None else "tasks"])
+                on_epoch(row)
+
+            learn(backbone, checkpoint, partial(progress, "training"), on_validation)
             if settings.together != NONE:
-
-                def on_validation(row: dict[str, float]) -> None:
-                    tracked({f"together/{name}": value for name, value in row.items()}, int(row["tasks"]))
-                    on_epoch(row)
-
-                if not at.together:  # heads that were learned on other features
-                    (folder / HEADS_CHECKPOINT).unlink(missing_ok=True)
-                joint = train_together(learner, at, learning, held_out, folder, save_every, progress, on_validation)
-                _write_history(at, folder)
-        return _finish(learner, at, joint, pictures, learning, held_out, folder, heads, command, progress)
+                head_file = folder / "together.safetensors"
+                joint = JointTraining(
+                    learner, learning, held_out, backbone.best, made_from, head_file, partial(progress, "head")
+                )
+                if joint.name not in checkpoint.stages:
+                    (folder / HEADS_CHECKPOINT).unlink(missing_ok=True)  # heads that were learned on other features
+                learn(joint, checkpoint, partial(progress, "together"), on_validation)
+                head_file.unlink(missing_ok=True)
+        return _finish(backbone, joint, pictures, learning, folder, heads, command, progress)
 
 
 def _device(name: str) -> str:
@@ -185,88 +174,90 @@ def _device(name: str) -> str:
     return name
 
 
-def _learn(
-    learner: Learner,
-    at: Checkpoint,
-    held_out: PictureSet | None,
-    folder: Path,
-    save_every: float,
-    tracked: Callable[..., None],
-    progress: Callable[[str, int, int], object],
-    on_epoch: Callable[[dict[str, Any]], object],
-) -> None:
-    """Train, with a checkpoint after each epoch and every `save_every` seconds.
+class Backbone(Stage):
+    """A network that learns base classes. A step is a batch, and a validation follows each epoch."""
 
-    Ctrl-C saves nothing: it may come in the middle of a step, and the last checkpoint is complete.
-    """
-    begun, before = time.monotonic(), at.seconds
-    saved = begun
+    name = "backbone"
 
-    def save() -> None:
-        at.state, at.seconds = learner.state(), before + time.monotonic() - begun
-        checkpoint.write(at, folder)
+    def __init__(self, learner: Learner, held_out: PictureSet | None, made_from: dict[str, Any]) -> None:
+        super().__init__()
+        self.learner, self.held_out, self.steps = learner, held_out, learner.steps
+        # The joint training is a later stage: any may be chosen when this one is finished
+        self.made_from = {name: value for name, value in made_from.items() if not name.startswith("together")}
 
-    progress("training", at.step, learner.steps)
-    while at.step < learner.steps and not _is_finished(at, learner.settings.patience):
-        at.losses.append(learner.step(at.step))
-        at.step += 1
-        progress("training", at.step, learner.steps)
-        if at.step % learner.steps_per_epoch == 0:
-            row = {"epoch": at.step // learner.steps_per_epoch, "loss": float(np.mean(at.losses))}
-            row |= _validated(learner, held_out)
-            at.history.append(row)
-            at.losses = []
-            if row.get("figure", row["epoch"]) >= at.best.get("figure", -1):  # of equal epochs the later one is taken
-                at.best, at.weights = row, learner.weights()
-            tracked(row, row["epoch"])
-            on_epoch(row)
-            _write_history(at, folder)
-        elif time.monotonic() - saved < save_every:
-            continue
-        save()
-        saved = time.monotonic()
+    def step(self, number: int) -> float:
+        """Learn from a batch."""
+        return self.learner.step(number)
 
+    def is_validation_due(self) -> bool:
+        """After each epoch."""
+        return self.reached.step % self.learner.steps_per_epoch == 0
 
-def _is_finished(at: Checkpoint, patience: int) -> bool:
-    """Return whether the last `patience` epochs gave no better figure. An equal figure is not better."""
-    if not (patience and at.best.get("figure")):
-        return False
-    first = next(row["epoch"] for row in at.history if row["figure"] == at.best["figure"])
-    return bool(at.history[-1]["epoch"] - first >= patience)
+    def validate(self) -> dict[str, Any]:
+        """Return the number of the epoch, its mean loss, and the figures on held-out classes."""
+        epoch = self.reached.step // self.learner.steps_per_epoch
+        return {"epoch": epoch, "loss": float(np.mean(self.reached.losses))} | self.figures()
 
+    def figures(self) -> dict[str, float]:
+        """Return the figures of SimpleShot on held-out classes, if there are any."""
+        if self.held_out is None:
+            return {}
+        features = FeatureTable(self.learner.embed(self.held_out.pixels), self.held_out.labels)
+        return validate(features, self.learner.mean_feature(), self.learner.settings.seed)
 
-def _validated(learner: Learner, held_out: PictureSet | None) -> dict[str, float]:
-    if held_out is None:
-        return {}
-    features = FeatureTable(learner.embed(held_out.pixels), held_out.labels)
-    return validate(features, learner.mean_feature(), learner.settings.seed)
+    def is_better(self, figures: Mapping[str, Any]) -> bool:
+        """Of equal epochs the later one is taken."""
+        return "figure" not in figures or figures["figure"] >= self.reached.best.get("figure", -1)
+
+    def result(self, figures: Mapping[str, Any]) -> Arrays:
+        """Return the weights of the network."""
+        return self.learner.weights()
+
+    def is_past_its_best(self) -> bool:
+        """Whether the last `patience` epochs gave no better figure. An equal figure is not better."""
+        patience, best = self.learner.settings.patience, self.reached.best.get("figure")
+        if not (patience and best):
+            return False
+        first = next(row["epoch"] for row in self.reached.rows if row["figure"] == best)
+        return bool(self.reached.rows[-1]["epoch"] - first >= patience)
+
+    def state(self) -> Arrays:
+        """Return weights and momenta."""
+        return self.learner.state()
+
+    def restore(self, state: Arrays) -> None:
+        """Continue from such a state."""
+        self.learner.restore(state, self.reached.step)
 
 
 def _finish(
-    learner: Learner,
-    at: Checkpoint,
-    joint: Joint | None,
+    backbone: Backbone,
+    joint: JointTraining | None,
     pictures: PictureSet,
     learning: PictureSet,
-    held_out: PictureSet | None,
     folder: Path,
     heads: Sequence[str],
     command: str,
     progress: Callable[[str, int, int], object],
 ) -> Trained:
+    """Write the files."""
     import torch
-    from safetensors.torch import save
+    from safetensors.numpy import save
 
     from handful.backbones.networks.export import export_onnx
+    from handful.training.joint_training import HEAD, NETWORK
 
-    settings, best = learner.settings, at.best
-    weights = at.weights if joint is None else joint.weights
-    learner.network.load_state_dict(weights)
-    if joint is not None and joint.report["gained"]:
-        best = best | _validated(learner, held_out)  # figures of the network that is written
+    learner, held_out, best, weights = backbone.learner, backbone.held_out, backbone.reached.best, backbone.best
+    settings, network, report = learner.settings, learner.network, None if joint is None else joint.report()
+    start = None
+    if joint is not None and joint.best:
+        weights = weights | with_prefix(joint.best, NETWORK)
+        start = {settings.together: with_prefix(joint.best, HEAD)}
+    learner.load(weights)
+    if start is not None:
+        best = best | backbone.figures()  # figures of the network that is written
     features = FeatureTable(learner.embed(learning.pixels), learning.labels, name=pictures.name)
     others = None if held_out is None else FeatureTable(learner.embed(held_out.pixels), held_out.labels)
-    network = learner.network.cpu().eval()
     mean, std = (tuple(np.round(v.flatten().tolist(), 6).tolist()) for v in (learner.mean.cpu(), learner.std.cpu()))
     preprocessing = Preprocessing(learning.pixels.shape[1:3], mean, std, pictures.interpolation, pictures.crop)
     files = {
@@ -277,19 +268,15 @@ def _finish(
     }
     about = {"network": settings.network, "channels": network.channels, "options": network.options}
     write_whole(files["weights"], save(weights, metadata={"handful": json.dumps(about, sort_keys=True)}))
-    export_onnx(network, files["backbone"], preprocessing)
+    export_onnx(network.cpu().eval(), files["backbone"], preprocessing)
     base = learn_base(
-        features,
-        validation=others,
-        heads=heads,
-        seed=settings.seed,
-        start={settings.together: joint.arrays} if joint is not None and joint.arrays else None,
-        checkpoint=folder / HEADS_CHECKPOINT,
-        progress=lambda done, total: progress("heads", done, total),
-    )
+        features, validation=others, heads=heads, seed=settings.seed, start=start,
+        checkpoint=folder / HEADS_CHECKPOINT, progress=partial(progress, "heads"),
+    )  # fmt: skip
     base.save(files["base"])
     (folder / HEADS_CHECKPOINT).unlink(missing_ok=True)
     versions = {"handful": handful.__version__, "torch": torch.__version__, "Python": python_version()}
+    seconds = backbone.reached.seconds + (0 if joint is None else joint.reached.seconds)
     data = {
         "name": pictures.name, "pictures": len(learning.pixels), "classes": learner.n_classes,
         "held_out": 0 if held_out is None else len(held_out.classes), "digest": digest(learning),
@@ -297,11 +284,11 @@ def _finish(
     }  # fmt: skip
     write_card(
         files["card"], settings=settings, data=data, preprocessing=asdict(preprocessing), dimension=features.dimension,
-        best=best, epochs=len(at.history), seconds=at.seconds, threads=torch.get_num_threads(), command=command,
-        versions=versions, files=[files["weights"], files["backbone"], files["base"]], heads=base.about["heads"],
-        together=None if joint is None else joint.report,
+        best=best, epochs=len(backbone.reached.rows), seconds=seconds, threads=torch.get_num_threads(),
+        command=command, versions=versions, files=[files["weights"], files["backbone"], files["base"]],
+        heads=base.about["heads"], together=report,
     )  # fmt: skip
-    return Trained(folder, at.best, at.seconds, files, None if joint is None else joint.report)
+    return Trained(folder, backbone.reached.best, seconds, files, report)
 
 
 def split(pictures: PictureSet, settings: Settings) -> tuple[PictureSet, PictureSet | None]:
@@ -333,29 +320,13 @@ def digest(pictures: PictureSet | None) -> str:
     return hasher.hexdigest()
 
 
-def _check_same(at: Checkpoint, now: dict[str, Any], folder: Path) -> None:
-    """Raise ValueError if the checkpoint is of other settings or pictures.
-
-    The joint training is the last stage: before it begins, any other one may be chosen.
-    """
-    before = at.made_from
-    settings = before["settings"]
-    differences = [
-        f"{name} {settings.get(name)} there and {value} here"
-        for name, value in now["settings"].items()
-        if settings.get(name) != value and (at.together or not name.startswith(TOGETHER))
-    ]
-    differences += ["other pictures"] if any(before[k] != now[k] for k in ("pictures", "validation")) else []
-    if differences:
-        raise ValueError(
-            f"{folder} holds a training with other settings or pictures ({'; '.join(differences)}): continue with the "
-            "same ones, or give another folder"
-        )
-
-
-def _write_history(at: Checkpoint, folder: Path) -> None:
-    rows = [*at.history, *at.together.get("rows", [])]
-    write_whole(folder / "history.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Lock the folder, because two trainings would overwrite each other; remove files of a killed one."""
+    with locked(folder / ".lock", "folder"):
+        for leftover in folder.glob(".*.tmp"):
+            leftover.unlink()
+        yield
 
 
 @contextmanager
@@ -405,47 +376,23 @@ def validate(features: FeatureTable, base_mean: np.ndarray, seed: int) -> dict[s
     return means | ({"figure": float(np.mean(list(means.values())))} if means else {})
 
 
-# ---- curves in TensorBoard or MLflow
+# ---- curves
 
 
 @contextmanager
-def tracker(which: str, folder: Path, about: Mapping[str, Any]) -> Iterator[Callable[[Mapping[str, Any], int], None]]:
-    """Yield the function that records rows of figures.
+def curves(folder: Path, wanted: bool) -> Iterator[Callable[[Mapping[str, Any], int], None]]:
+    """Yield the function that draws rows of figures in TensorBoard, or does nothing."""
+    if not wanted:
+        yield lambda row, step: None
+        return
+    need("tensorboard", "curves", "tensorboard")
+    from torch.utils.tensorboard import SummaryWriter
 
-    "auto" means TensorBoard if it is installed, otherwise MLflow if MLFLOW_TRACKING_URI is set, otherwise nothing.
-    """
-    if which not in (AUTO, NONE, *TRACKERS):
-        raise ValueError(f"there is no tracker {which!r}: choose from {', '.join((AUTO, NONE, *TRACKERS))}")
-    if which == AUTO:
-        which = "tensorboard" if find_spec("tensorboard") else NONE
-        if which == NONE and find_spec("mlflow") and "MLFLOW_TRACKING_URI" in os.environ:
-            which = "mlflow"
-    if which == "tensorboard":
-        need("tensorboard", "--track tensorboard", "tensorboard")
-        from torch.utils.tensorboard import SummaryWriter
+    with SummaryWriter(str(folder / "tensorboard")) as writer:
 
-        with SummaryWriter(str(folder / "tensorboard")) as writer:
-
-            def to_board(row: Mapping[str, Any], step: int) -> None:
-                for name, value in _numbers(row).items():
+        def draw_row(row: Mapping[str, Any], step: int) -> None:
+            for name, value in row.items():
+                if isinstance(value, int | float):
                     writer.add_scalar(name, value, step)
 
-            yield to_board
-    elif which == "mlflow":
-        mlflow = need("mlflow", "--track mlflow", "mlflow")
-        with mlflow.start_run(run_name=folder.name):
-            mlflow.log_params({name: str(value) for name, value in about.items()})
-
-            def to_server(row: Mapping[str, Any], step: int) -> None:
-                try:
-                    mlflow.log_metrics(_numbers(row), step=step)
-                except mlflow.exceptions.MlflowException as error:  # a missing server must not stop a training
-                    warnings.warn(f"MLflow did not accept the figures of epoch {step}: {error}", stacklevel=2)
-
-            yield to_server
-    else:
-        yield lambda row, step: None
-
-
-def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in row.items() if isinstance(value, int | float)}
+        yield draw_row

@@ -25,7 +25,7 @@ RULES: dict[str, Rule] = {
     "patience": Number(0, closed=True, whole=True),
     "augment": OneOf((PICTURES, DRAWINGS, NONE)),
     "rotations": OneOf((NONE, CLASSES, PREDICT)),
-    "precision": OneOf((AUTO, FLOAT32, BFLOAT16)),
+    "precision": OneOf((FLOAT32, BFLOAT16)),
     "seed": Number(0, 2**31, closed=True, whole=True),
     "together": OneOf((NONE, *(name for name, head in HEADS.items() if head.loss is not None))),
     "together_tasks": Number(1, closed=True, whole=True),
@@ -65,7 +65,7 @@ class Settings:
         "classes": a rotated picture belongs to another class (characters have an up and a down). "predict": the network
         also predicts the rotation, which is self-supervision without labels. "none": neither.
     precision : str
-        "auto" is bfloat16 if the processor supports it, otherwise float32. Sums stay float32.
+        "float32"; or "bfloat16", which is faster on a GPU or processor that computes in it. Sums stay float32.
     held_out : float
         The share of the base classes that is used for validation if the data set has no split "val".
     patience : int
@@ -89,7 +89,7 @@ class Settings:
     drop: float = 0.1
     augment: str = PICTURES
     rotations: str = NONE
-    precision: str = AUTO
+    precision: str = FLOAT32
     held_out: float = 0.05
     patience: int = 0
     seed: int = 0

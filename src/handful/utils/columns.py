@@ -1,8 +1,8 @@
-"""A small table of columns in NumPy arrays: what is read from CSV and Parquet files, and what is written to them."""
+"""A small table of columns in NumPy arrays, which is written to CSV and Parquet files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,117 +10,56 @@ import numpy as np
 NDArray = np.ndarray[Any, Any]
 
 
-class Column:
-    """Values of one kind: numbers, masked where one is missing; rows of numbers [n, D]; or texts and other objects."""
-
-    def __init__(self, values: Any) -> None:
-        self.values: NDArray = values if isinstance(values, np.ndarray) else object_array(values)
-        if self.values.dtype.kind in "US":
-            self.values = object_array(self.values.tolist())
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @property
-    def type(self) -> np.dtype[Any]:
-        """The kind of the values: a NumPy dtype, object for texts."""
-        kind: np.dtype[Any] = self.values.dtype
-        return kind
-
-    @property
-    def is_number(self) -> bool:
-        """Whether it holds one number in each row."""
-        return self.type.kind in "iuf" and self.values.ndim == 1
-
-    @property
-    def null_count(self) -> int:
-        """How many values are missing."""
-        if self.type.kind == "O":
-            return sum(value is None for value in self.values)
-        return int(np.ma.count_masked(self.values))  # type: ignore[no-untyped-call]
-
-    def to_pylist(self) -> list[Any]:
-        """The values as Python's; None where one is missing."""
-        values: list[Any] = self.values.tolist()
-        return values
-
-    def to_numpy(self) -> NDArray:
-        """The values as an array; a missing number is NaN."""
-        if not isinstance(self.values, np.ma.MaskedArray):
-            return self.values
-        return np.where(np.ma.getmaskarray(self.values), np.nan, np.ma.getdata(self.values))
-
-    def extended(self, values: Sequence[Any]) -> Column:
-        """The column with more values at its end, None where one is missing."""
-        if self.type.kind == "O":
-            return Column([*self.to_pylist(), *values])
-        return Column(np.ma.concatenate([self.values, masked_numbers(values, self.type)]))  # type: ignore[no-untyped-call]
-
-
-class ColumnTable:
-    """Named columns of one length. Names may occur twice, as in files.
+class ColumnTable(dict[str, NDArray]):
+    """Columns of one length by name: numbers, masked where one is missing; or texts and other objects.
 
     Examples
     --------
-    >>> table = ColumnTable.of({"path": ["a.png", None], "score": np.array([0.5, 1.0])})
-    >>> table.column_names, table.num_rows, table["path"].to_pylist()
+    >>> table = ColumnTable({"path": ["a.png", None], "score": np.array([0.5, 1.0])})
+    >>> list(table), table.num_rows, table["path"].tolist()
     (['path', 'score'], 2, ['a.png', None])
     >>> table.select(["score"]).to_pylist()
     [{'score': 0.5}, {'score': 1.0}]
     """
 
-    def __init__(
-        self, names: Sequence[str], columns: Sequence[Column], metadata: Mapping[bytes, bytes] | None = None
-    ) -> None:
-        self.column_names = list(names)
-        self.columns = list(columns)
-        self.metadata = metadata or {}
-        if len({len(column) for column in self.columns}) > 1:
+    def __init__(self, data: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
+        super().__init__({name: _column(values) for name, values in dict(data).items()})
+        if len(set(map(len, self.values()))) > 1:
             raise ValueError("the columns of a table have one length")
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> ColumnTable:
-        """A table of arrays or lists, by name."""
-        return cls(list(data), [Column(values) for values in data.values()])
 
     @property
     def num_rows(self) -> int:
         """How many rows there are."""
-        return len(self.columns[0]) if self.columns else 0
-
-    def column(self, name: str) -> Column:
-        """The column of a name; KeyError unless there is exactly one."""
-        if self.column_names.count(name) != 1:
-            raise KeyError(name)
-        return self.columns[self.column_names.index(name)]
-
-    __getitem__ = column
+        return max(map(len, self.values()), default=0)
 
     def select(self, names: Sequence[str]) -> ColumnTable:
         """Some columns."""
-        return ColumnTable(names, [self.column(name) for name in names])
+        return ColumnTable({name: self[name] for name in names})
 
     def take(self, rows: NDArray) -> ColumnTable:
         """Some rows."""
-        return ColumnTable(self.column_names, [Column(column.values[rows]) for column in self.columns])
-
-    def append_column(self, name: str, values: Any) -> ColumnTable:
-        """The table with one more column."""
-        return ColumnTable([*self.column_names, name], [*self.columns, Column(values)])
+        return ColumnTable({name: values[rows] for name, values in self.items()})
 
     def extended(self, data: Mapping[str, Sequence[Any]], rows: int) -> ColumnTable:
         """The table with more rows at its end; columns that `data` does not have are missing there."""
-        missing = [None] * rows
-        extended = [
-            column.extended(data.get(name, missing))
-            for name, column in zip(self.column_names, self.columns, strict=True)
-        ]
-        return ColumnTable(self.column_names, extended)
+        joined: dict[str, NDArray] = {}
+        for name, values in self.items():
+            more = data.get(name, [None] * rows)
+            if values.dtype == object:
+                joined[name] = np.concatenate([values, object_array(more)])
+            else:
+                joined[name] = np.ma.concatenate([values, masked_numbers(more, values.dtype)])  # type: ignore[no-untyped-call]
+        return ColumnTable(joined)
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """The rows, each as a dict."""
-        rows = zip(*(column.to_pylist() for column in self.columns), strict=True)
-        return [dict(zip(self.column_names, row, strict=True)) for row in rows]
+        return [dict(zip(self, row, strict=True)) for row in zip(*(v.tolist() for v in self.values()), strict=True)]
+
+
+def _column(values: Any) -> NDArray:
+    if not isinstance(values, np.ndarray):
+        return object_array(values)
+    return object_array(values.tolist()) if values.dtype.kind in "US" else values
 
 
 def object_array(values: Any) -> NDArray:

@@ -14,15 +14,16 @@ import csv
 import io
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from handful.utils.columns import Column, ColumnTable, NDArray
+from handful.utils.columns import ColumnTable, NDArray, object_array
 from handful.utils.text import shortened
 
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # the last four are = + - @ of East Asian keyboards
@@ -32,8 +33,9 @@ MISSING = frozenset(
     ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA", "NULL",
      "NaN", "n/a", "nan", "null"]
 )  # a missing number: the words that PyArrow's reader takes for one  # fmt: skip
-WHOLE_NUMBERS = re.compile(r"[-+0-9 \t]+")
-MAX_WHOLE_DIGITS = 19  # longer ones may not fit into 64 bits
+WHOLE_NUMBERS = re.compile(rb"[-+0-9 \t]+")
+MAX_WHOLE_DIGITS = 18  # longer ones may not fit into 64 bits
+MAX_PACKED_LENGTH = 64  # of cells that may be numbers
 ROWS_PER_BLOCK = 256  # rows of cells that are in memory as Python's texts: few enough for the processor's cache
 
 _CSV_LOCK = Lock()
@@ -57,72 +59,7 @@ def _is_formula(text: str) -> bool:
     return FORMULA.match(text) is not None and NUMBER.fullmatch(text) is None
 
 
-def write_table(table: Any, path: Path | str, *, change: Callable[[str], str] = escape) -> None:
-    """Write a `ColumnTable` or a `pyarrow.Table`; text and column names are escaped.
-
-    Text is quoted and numbers are not; a missing value is an empty cell.
-    """
-    texts = [_cells(column, change) for column in table.columns]
-    with Path(path).open("w", encoding="utf-8", newline="") as file:
-        file.write(",".join(_quoted(change(name)) for name in table.column_names) + "\n")
-        file.writelines(",".join(row) + "\n" for row in zip(*texts, strict=True))
-
-
-def read_table(path: Path | str) -> ColumnTable:
-    """Read a CSV file that handful wrote.
-
-    Columns of numbers become numbers. `path`, `label` and the other `TEXT_COLUMNS` stay text, even if all their cells
-    look like numbers.
-    """
-    table = parse_table(path, TEXT_COLUMNS)
-    columns = [
-        Column([unescape(text) for text in column.to_pylist()]) if column.type.kind == "O" else column
-        for column in table.columns
-    ]
-    return ColumnTable([unescape(name) for name in table.column_names], columns)
-
-
-def parse_table(path: Path | str, texts: Sequence[str] = (), columns: Sequence[str] | None = None) -> ColumnTable:
-    """Read a CSV file in UTF-8; ValueError if it is damaged.
-
-    A column becomes numbers if all its cells are numbers or one of `MISSING`; any other stays text.
-
-    Parameters
-    ----------
-    texts : the columns that stay text.
-    columns : read only these; all by default.
-    """
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"it is not UTF-8 text, at byte {error.start:,}") from None
-    with records(text, ",") as rows:
-        names = next(rows, (0, []))[1]
-        if not names:
-            raise ValueError("it is empty: its first line must name the columns")
-        places = [k for k, name in enumerate(names) if columns is None or name in columns]
-        cells_of: dict[int, list[str]] = {k: [] for k in places if names[k] in texts}
-        numbers_of: dict[int, list[NDArray]] = {k: [] for k in places if names[k] not in texts}
-        for block in _blocks(rows, len(names)):
-            cells = list(zip(*block, strict=True))
-            for k, column_cells in cells_of.items():
-                column_cells += cells[k]
-            for k in list(numbers_of):
-                if (array := _numbers(cells[k])) is None:
-                    del numbers_of[k]
-                else:
-                    numbers_of[k].append(array)
-    parsed = {k: _joined(blocks) for k, blocks in numbers_of.items()}
-    unread: dict[int, list[str]] = {k: [] for k in places if k not in cells_of and parsed.get(k) is None}
-    if unread:
-        with records(text, ",") as rows:  # again, because the text of what seemed to be numbers is not kept
-            next(rows)
-            for _, row in rows:
-                for k, column_cells in unread.items() if row else ():
-                    column_cells.append(row[k])
-    read = {k: Column(cells) for k, cells in (cells_of | unread).items()}
-    read |= {k: column for k, column in parsed.items() if column is not None}
-    return ColumnTable([names[k] for k in places], [read[k] for k in places])
+# ---- read
 
 
 @contextmanager
@@ -156,6 +93,102 @@ def records(text: str, separator: str, blanks: bool = False) -> Iterator[Iterato
             csv.field_size_limit(before)
 
 
+def parse(path: Path | str) -> list[tuple[str, NDArray]]:
+    """The names and cells of the columns of a CSV file in UTF-8; ValueError if it is damaged.
+
+    Short cells are kept as bytes [n], which take less memory than Python's texts: `texts_of` and `numbers_of` make
+    texts and numbers of a column.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 text, at byte {error.start:,}") from None
+    with records(text, ",") as lines:
+        names = next(lines, (0, []))[1]
+        if not names:
+            raise ValueError("it is empty: its first line must name the columns")
+        columns: list[list[NDArray]] = [[] for _ in names]
+        rows = _of_width(lines, len(names))
+        while block := list(islice(rows, ROWS_PER_BLOCK)):
+            for blocks, cells in zip(columns, zip(*block, strict=True), strict=True):
+                blocks.append(_packed(cells))
+    return [(name, _joined(blocks)) for name, blocks in zip(names, columns, strict=True)]
+
+
+def texts_of(column: NDArray) -> list[str]:
+    """The cells of a column as they are written."""
+    texts: list[str] = (column.astype(str) if column.dtype.kind == "S" else column).tolist()
+    return texts
+
+
+def numbers_of(column: NDArray) -> NDArray | None:
+    """The cells of a column as int64 or float64, masked where one is missing; None if they are no numbers."""
+    if column.dtype.kind != "S" or (is_missing := np.isin(column, [word.encode() for word in MISSING])).all():
+        return None
+    cells = column[~is_missing] if is_missing.any() else column
+    is_whole = WHOLE_NUMBERS.fullmatch(joined := b"".join(cells.tolist())) and cells.itemsize <= MAX_WHOLE_DIGITS
+    try:
+        numbers: NDArray = cells.astype(np.int64 if is_whole else np.float64)
+    except ValueError:
+        return None
+    if b"_" in joined:  # Python would read 1_000
+        return None
+    if len(cells) == len(column):
+        return numbers
+    masked: NDArray = np.ma.masked_all(len(column), numbers.dtype)  # type: ignore[no-untyped-call]
+    masked[~is_missing] = numbers
+    return masked
+
+
+def read_table(path: Path | str) -> ColumnTable:
+    """Read a CSV file that handful wrote.
+
+    Columns of numbers become numbers. `path`, `label` and the other `TEXT_COLUMNS` stay text, even if all their cells
+    look like numbers.
+    """
+    table: dict[str, Any] = {}
+    for name, column in parse(path):
+        numbers = None if name in TEXT_COLUMNS else numbers_of(column)
+        table[unescape(name)] = list(map(unescape, texts_of(column))) if numbers is None else numbers
+    return ColumnTable(table)
+
+
+def _of_width(lines: Iterable[tuple[int, list[str]]], width: int) -> Iterator[list[str]]:
+    """The rows that are not empty; ValueError for one that has more or fewer cells than the first."""
+    for line, cells in lines:
+        if len(cells) == width:
+            yield cells
+        elif cells:
+            raise ValueError(f"line {line} has {len(cells)} cells, but the first line has {width}")
+
+
+def _packed(cells: Sequence[str]) -> NDArray:
+    joined = "".join(cells)
+    if joined.isascii() and "\0" not in joined and max(map(len, cells)) <= MAX_PACKED_LENGTH:
+        return np.array(cells, "S")
+    return object_array(cells)
+
+
+def _joined(blocks: Sequence[NDArray]) -> NDArray:
+    if not blocks or any(block.dtype == object for block in blocks):
+        return object_array([text for block in blocks for text in texts_of(block)])
+    return np.concatenate(blocks)
+
+
+# ---- write
+
+
+def write_table(table: Mapping[str, NDArray], path: Path | str, *, change: Callable[[str], str] = escape) -> None:
+    """Write columns; text and their names are escaped.
+
+    Text is quoted and numbers are not; a missing value is an empty cell.
+    """
+    texts = [_cells(values, change) for values in table.values()]
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        file.write(",".join(_quoted(change(name)) for name in table) + "\n")
+        file.writelines(",".join(row) + "\n" for row in zip(*texts, strict=True))
+
+
 def to_text(records: Sequence[Mapping[str, Any]]) -> str:
     """Return records, which all have the same fields, as the text of a CSV file."""
     out = io.StringIO(newline="")
@@ -165,15 +198,11 @@ def to_text(records: Sequence[Mapping[str, Any]]) -> str:
     return out.getvalue()
 
 
-def _cells(column: Any, change: Callable[[str], str]) -> list[str]:
+def _cells(values: NDArray, change: Callable[[str], str]) -> list[str]:
     """The cells of a column, as they are in the file."""
-    values = column.values if isinstance(column, Column) else column
-    if isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.dtype.itemsize < 8:
-        return [str(text) for text in values.astype(str).tolist()]  # the shortest text that gives the same number
-    plain = column.to_pylist()
-    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf" and not np.ma.isMaskedArray(values):
-        return list(map(repr, plain))
-    return [_cell(value, change) for value in plain]
+    if values.dtype.kind == "f" and values.dtype.itemsize < 8:
+        return list(values.astype(str).tolist())  # the shortest text that gives the same number
+    return [_cell(value, change) for value in values.tolist()]
 
 
 def _cell(value: Any, change: Callable[[str], str]) -> str:
@@ -186,53 +215,3 @@ def _cell(value: Any, change: Callable[[str], str]) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
-
-
-def _blocks(rows: Iterator[tuple[int, list[str]]], width: int) -> Iterator[list[list[str]]]:
-    """The rows that are not empty, some at a time; ValueError for a row that has more or fewer cells than the first."""
-    block: list[list[str]] = []
-    for line, cells in rows:
-        if not cells:
-            continue
-        if len(cells) != width:
-            raise ValueError(f"line {line} has {len(cells)} cells, but the first line has {width}")
-        block.append(cells)
-        if len(block) == ROWS_PER_BLOCK:
-            yield block
-            block = []
-    if block:
-        yield block
-
-
-def _numbers(cells: Sequence[str]) -> NDArray | None:
-    """Cells as numbers: int64 if all are whole, else float64; masked where one is missing. None if one is text."""
-    joined = "".join(cells)
-    if "_" in joined or not joined.isascii():  # Python would read 1_000 and the digits of all scripts
-        return None
-    try:
-        if WHOLE_NUMBERS.fullmatch(joined) and all(len(cell) < MAX_WHOLE_DIGITS for cell in cells):
-            return np.array(cells, np.int64)
-        numbers = np.array(cells, np.float64)
-    except ValueError:
-        numbers = None
-    if numbers is not None and not np.isnan(numbers).any():
-        return numbers
-    present = np.array([cell not in MISSING for cell in cells])
-    if present.all():
-        return numbers
-    numbers = _numbers([cell for cell in cells if cell not in MISSING])
-    if numbers is None:
-        return None
-    array: NDArray = np.ma.masked_all(len(cells), numbers.dtype)  # type: ignore[no-untyped-call]
-    array[present] = numbers
-    return array
-
-
-def _joined(blocks: Sequence[NDArray]) -> Column | None:
-    """The numbers of a column; None if it has no number at all."""
-    if not blocks:
-        return None
-    if not any(isinstance(block, np.ma.MaskedArray) for block in blocks):
-        return Column(np.concatenate(blocks))
-    column = Column(np.ma.concatenate(blocks))  # type: ignore[no-untyped-call]
-    return column if column.null_count < len(column) else None

@@ -1,17 +1,21 @@
-"""Files that are written whole or not at all, and helpers for file names."""
+"""Files that are written whole or not at all, small files of text and JSON, and helpers for file names."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
+from errno import EINVAL
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from handful.utils.interrupts import cleanup
+from handful.utils.limits import JSON_BYTES, in_units
+from handful.utils.text import shortened
 
 
 def scratch(path: Path, mark: str = "") -> Path:
@@ -31,6 +35,32 @@ def read_text(path: Path, max_bytes: int) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError("it is not text in UTF-8") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a small JSON file."""
+    size = path.stat().st_size
+    if size > JSON_BYTES:
+        raise ValueError(f"{path.name} has {in_units(size)}, more than {in_units(JSON_BYTES)}: it is damaged")
+    return parse_json(path.read_bytes(), path.name)
+
+
+def parse_json(text: str | bytes, where: str) -> dict[str, Any]:
+    """Return an object that is stored as JSON; `where` names the place in errors."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} is not JSON, or is damaged: {shortened(str(error), 200)}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{where} holds a {type(content).__name__}, not an object")
+    return content
+
+
+def damaged(kind: str, error: Exception | str, where: str = "") -> ValueError:
+    """Return the error to raise for a file that cannot be parsed; a fault of the disk is raised as it is."""
+    if isinstance(error, OSError) and error.errno not in (None, EINVAL):
+        raise error  # or missing permissions; a damaged file gives EINVAL or no number
+    return ValueError(f"the file is not a {kind} file, or is damaged or cut off: {where}{shortened(str(error), 300)}")
 
 
 def write_whole(path: Path, content: Any, mark: str = "") -> None:

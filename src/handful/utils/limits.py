@@ -1,8 +1,4 @@
-"""Limits on the memory that the content of a file may take, checked before anything is allocated.
-
-The limit is 8 GiB. For a small file it is lower: 1,000 times its own size, but at least 512 MiB. Features do not
-compress that well, so a file that claims more is damaged or hostile. HANDFUL_MAX_BYTES replaces both limits.
-"""
+"""A limit on the memory that the content of a file may take, checked by the file's own header before it is read."""
 
 from __future__ import annotations
 
@@ -11,8 +7,6 @@ import re
 
 VARIABLE = "HANDFUL_MAX_BYTES"
 DEFAULT_BYTES = 8 * 2**30
-SMALL_FILE_BYTES = 512 * 2**20  # allowed for a file of any size
-MAX_EXPANSION = 1000  # allowed for a larger file, times its own size; deflate reaches 1,032 on zeros
 TEXT_EXPANSION = 8  # memory of labels in Python and NumPy, at most about this many times the size of the text
 JSON_BYTES = 16 * 2**20  # of a JSON file next to features or a network; real ones have some kB
 POWERS = ("", "K", "M", "G", "T", "P", "E")  # of 1,024
@@ -30,14 +24,8 @@ def max_bytes() -> int:
     return count
 
 
-def check_bytes(count: int, what: str, stored: int | None = None) -> None:
-    """Raise ValueError if `what` would take more than the limit.
-
-    Parameters
-    ----------
-    count : bytes that the content would take in memory, as its headers say.
-    what : the subject of the error's sentence, such as "array 'features'".
-    stored : bytes of the file, if it is one that can expand.
+def check_bytes(count: int, what: str) -> None:
+    """Raise ValueError if `what`, the subject of a sentence, would take more memory than the limit.
 
     Examples
     --------
@@ -48,15 +36,12 @@ def check_bytes(count: int, what: str, stored: int | None = None) -> None:
     ValueError: array 'features' would take 3.6 PiB of memory, more than the limit of 8 GiB: the file is damaged, or \
 raise the limit with HANDFUL_MAX_BYTES=4PB
     """
-    limit, of_file = max_bytes(), ""
-    if stored is not None and not os.environ.get(VARIABLE, "").strip():
-        expanded = max(SMALL_FILE_BYTES, MAX_EXPANSION * stored)
-        if expanded < limit:
-            limit, of_file = expanded, f" for a file of {in_units(stored)}"
-    if count > limit:
+    if count > max_bytes():
+        power = _power(count)
+        enough = f"{-(-count // 1024**power)}{POWERS[power]}B" if count < 2**60 else "..."
         raise ValueError(
-            f"{what} would take {in_units(count)} of memory, more than the limit of {in_units(limit)}{of_file}: "
-            f"the file is damaged, or raise the limit with {VARIABLE}={_enough(count)}"
+            f"{what} would take {in_units(count)} of memory, more than the limit of {in_units(max_bytes())}: "
+            f"the file is damaged, or raise the limit with {VARIABLE}={enough}"
         )
 
 
@@ -72,12 +57,6 @@ def in_units(count: int) -> str:
     number = count / 1024**power
     text = f"{number:.0f}" if number >= 100 else f"{number:.1f}".removesuffix(".0")
     return f"{text} {POWERS[power]}iB" if power else f"{count} bytes"
-
-
-def _enough(count: int) -> str:
-    """Return a round number of at least `count` bytes for the variable; "..." if no machine has that much."""
-    power = _power(count)
-    return f"{-(-count // 1024**power)}{POWERS[power]}B" if count < 2**60 else "..."
 
 
 def _power(count: int) -> int:

@@ -87,13 +87,10 @@ def map_on_ray(
         Keeps the connection open for the next call.
     """
     need()
-    try:
-        from ray import data
-    except ImportError as error:  # Ray can be installed without the dependencies of Ray Data
-        raise ImportError(f"--engine ray needs Ray Data: pip install 'handful[scale]' ({error})") from error
+    data = _quiet_data()
     if not rows:
         return
-    with ExitStack() as own_stack, _quiet(data):
+    with ExitStack() as own_stack, _only_python_on_stderr():
         ray = (own_stack if until is None else until).enter_context(connected(address))
         cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
         pool = data.ActorPoolStrategy(min_size=1, max_size=len(rows), initial_size=min(cores, len(rows)))
@@ -142,7 +139,7 @@ def _connected(ray: Any, address: str | None) -> Iterator[Any]:
     except (ConnectionError, ValueError) as error:
         raise ConnectionError(
             f"there is no Ray cluster at {address!r} ({str(error).splitlines()[0]}): start one with "
-            "`ray start --head`, or leave --address out to use this machine alone"
+            "`ray start --head`, or give --engine ray to use this machine alone"
         ) from None
     with _silent(ray):
         try:
@@ -183,53 +180,32 @@ def _silent(ray: Any) -> Iterator[None]:
         worker._worker_logs_enabled = before
 
 
-@contextmanager
-def _quiet(data: Any) -> Iterator[None]:
-    """Keep Ray Data from writing to the terminal, which belongs to the command. Its log files are still written."""
-    context = data.DataContext.get_current()
-    options = {"enable_progress_bars": False, "print_on_execution_start": False}
-    before = {name: getattr(context, name) for name in options if hasattr(context, name)}
-    terminals = [
-        handler for handler in logging.getLogger("ray.data").handlers
-        if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler)
-    ]  # fmt: skip
-    levels = {handler: handler.level for handler in terminals}
+def _quiet_data() -> Any:
+    """Return Ray Data, which does not write to the terminal: that belongs to the command."""
     try:
-        for name in before:
-            setattr(context, name, options[name])
-        for handler in levels:
+        from ray import data
+    except ImportError as error:  # Ray can be installed without the dependencies of Ray Data
+        raise ImportError(f"--engine ray needs Ray Data: pip install 'handful[scale]' ({error})") from error
+    context = data.DataContext.get_current()
+    context.enable_progress_bars = context.print_on_execution_start = False
+    for handler in logging.getLogger("ray.data").handlers:
+        if isinstance(handler, logging.StreamHandler):  # its log files are still written
             handler.setLevel(logging.CRITICAL + 1)
-        with _only_python_on_stderr():
-            yield
-    finally:
-        for name, value in before.items():
-            setattr(context, name, value)
-        for handler, level in levels.items():
-            handler.setLevel(level)
+    return data
 
 
 @contextmanager
 def _only_python_on_stderr() -> Iterator[None]:
     """Let only Python write to stderr. The core of Ray writes there directly, without Python's logging."""
-    sys.stderr.flush()
-    terminal = os.dup(2)
-    before = sys.stderr
+    before, terminal = sys.stderr, os.dup(2)
     try:
-        if _number(before) == 2:  # otherwise the program has redirected it already
-            sys.stderr = open(terminal, "w", 1, before.encoding, before.errors, closefd=False)  # noqa: SIM115
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 2)
-        os.close(nowhere)
+        if before is sys.__stderr__:  # otherwise the program has redirected it already
+            sys.stderr = open(terminal, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
         yield
     finally:
         sys.stderr.flush()
         sys.stderr = before
         os.dup2(terminal, 2)
         os.close(terminal)
-
-
-def _number(stream: Any) -> int | None:
-    try:
-        return int(stream.fileno())
-    except (AttributeError, OSError, ValueError):
-        return None

@@ -1,9 +1,9 @@
 """Read arrays and plain containers from pickles and torch files of strangers, without running anything in them.
 
-A pickle is a program that calls what it names. Here a name that is not in `_NAMES` is refused. For the others a file
-gets no object of Python or NumPy: it gets a function of this file behind a `_Name`, which it can call but not change.
-NumPy's own unpickling is never used, because it trusts the types and sizes in a file: `_Type`, `_Array` and `_Tensor`
-stand for types and arrays and check what they are told. They become arrays when everything has been read.
+A pickle is a program that calls what it names. Here a name that is not in `_FUNCTIONS` is refused, and for the others a
+file gets a function of this file. NumPy's own unpickling is never used, because it trusts the types and sizes in a
+file: `_Type`, `_Array` and `_Tensor` stand for types and arrays, check what they are told, and become arrays when
+everything has been read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import copyreg
 import io
 import math
-import os
 import pickle
 import re
 import zipfile
@@ -21,22 +20,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.utils.limits import VARIABLE, max_bytes
 from handful.utils.text import shortened
 
 ADVICE = "if you trust the file, load it and save its arrays with numpy.savez(..., features=..., labels=...)"
 MAX_EMPTY_LENGTH = 2**20  # of an array that has no data: nothing else in the file limits it
 MAX_CODE_POINT = 0x10FFFF
-PLAIN = frozenset((str, bytes, int, float, bool, type(None)))
 MAX_QUOTED = 100  # characters of a file in a message
 ARRAY_TYPES = re.compile(r"b1|[iu][1248]|f[248]|[US][1-9]\d{0,5}")  # numbers and strings; never Python's objects
-BUFFER_BYTES = 2**17
+PLAIN = frozenset((str, bytes, int, float, bool, type(None)))
 ZIP = b"PK"
 MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # how a file of torch's old format begins
 TORCH_TYPES = {
     "Float": "<f4", "Double": "<f8", "Half": "<f2", "BFloat16": "<V2", "Long": "<i8", "Int": "<i4", "Short": "<i2",
     "Char": "i1", "Byte": "u1", "Bool": "b1",
 }  # fmt: skip
+STORAGES = {f"torch.{name}Storage": np.dtype(code) for name, code in TORCH_TYPES.items()}
 
 
 class Refused(ValueError):
@@ -95,25 +93,18 @@ class _File(io.BufferedReader):
         return super().peek(size)
 
 
-def _read(path: Path, reader: Callable[[Any, int], Any]) -> Any:
-    size = os.stat(path).st_size
-    if size > max_bytes():
-        raise Refused(f"has {size:,} bytes, more than the limit of {max_bytes():,}: raise it with {VARIABLE}")
-    if size == 0:
-        raise Damaged("it is empty")
-    with _File(io.FileIO(path), BUFFER_BYTES) as file:
+def _read(path: Path, reader: Callable[[Any], Any]) -> Any:
+    with _File(io.FileIO(path), 2**17) as file:
         try:
-            return _finished(reader(file, size), {})
+            return _finished(reader(file), {})
         except (Refused, ImportError):
             raise
         except MemoryError:
             raise Refused("does not fit into memory") from None
         except RecursionError:
             raise Refused("has too many containers within containers") from None
-        except EOFError:
-            raise Damaged("it ends early") from None
         except Exception as error:  # a damaged file can fail in any way; the message may contain long text of the file
-            early = isinstance(error, pickle.UnpicklingError) and "truncated" in str(error)
+            early = isinstance(error, EOFError) or "truncated" in str(error)
             raise Damaged("it ends early" if early else type(error).__name__) from None
 
 
@@ -126,14 +117,17 @@ class _Unpickler(pickle.Unpickler):
         self.storage_of = storage_of
 
     def find_class(self, module: str, name: str, /) -> Any:
+        """A new object for each name, so that a file can change nothing but its own objects."""
         text = f"{module}.{name}"
-        if text not in _NAMES:
+        if text == "argparse.Namespace":  # the only one that pickles make without a call, so it must be a class
+            return type("Namespace", (_Dictionary,), {})
+        if text not in _FUNCTIONS:
             raise Refused(
                 f"asks for {shortened(text)}, which is not an array or a plain container and could run anything: it "
                 "was not called and nothing was read",
                 advise=True,
             )
-        return _NAMES[text]
+        return _Name(text)
 
     def persistent_load(self, value: Any) -> _Storage:
         if self.storage_of is None:
@@ -141,8 +135,10 @@ class _Unpickler(pickle.Unpickler):
         return self.storage_of(value)
 
 
-def _pickle(file: Any, size: int) -> Any:
-    if file.peek(2)[:2] == ZIP:
+def _pickle(file: Any) -> Any:
+    if not (start := file.peek(2)[:2]):
+        raise Damaged("it is empty")
+    if start == ZIP:
         raise Refused(
             "is an archive of torch.save: load it with torch.load(..., weights_only=True) and save its arrays with "
             "numpy.savez(..., features=..., labels=...)"
@@ -150,24 +146,23 @@ def _pickle(file: Any, size: int) -> Any:
     return _Unpickler(file).load()
 
 
-# ---- what a file gets for a name: nothing here has an attribute that it could set
+# ---- what a file gets for a name
 
 
 class _Name:
-    """A name that a file may use. Calling it calls `function`, which is harmless with any arguments."""
+    """A name that a file may use. Calling it calls a function of this file, which is harmless with any arguments."""
 
-    __slots__ = ("function", "text")
+    __slots__ = ("text",)
 
-    def __init__(self, text: str, function: Callable[..., Any] | None):
+    def __init__(self, text: str):
         self.text = text
-        self.function = function
 
     def __call__(self, *arguments: Any) -> Any:
-        if self.function is None:
+        if (function := _FUNCTIONS[self.text]) is None:
             raise Refused(f"calls {self.text}, which no pickle of arrays does: it was not called and nothing was read")
-        return self.function(*arguments)
+        return function(*arguments)
 
-    def __setstate__(self, state: Any) -> None:  # without this, unpickling would set attributes
+    def __setstate__(self, state: Any) -> None:
         raise Refused(f"tries to change {self.text}: it was not changed and nothing was read")
 
 
@@ -220,10 +215,8 @@ class _Array:
 
 def _filled(data: Any, kind: Any, shape: Any, order: Any = "C") -> np.ndarray:
     """Return a read-only array over `data`, which must have exactly the bytes that the shape needs."""
-    if type(data) not in (bytes, bytearray):
-        raise Refused(f"fills an array with a {type(data).__name__}: only bytes are read")
-    if type(kind) is not _Type:
-        raise Damaged("it makes an array of no type")
+    if type(data) not in (bytes, bytearray) or type(kind) is not _Type:
+        raise Refused("fills an array with something that is not bytes: nothing was read")
     _check_shape(shape)
     if math.prod(shape) * kind.dtype.itemsize != len(data):
         raise Damaged(f"an array has {len(data):,} bytes of data, but its shape needs another number")
@@ -336,19 +329,17 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _Te
 def _described(value: Any, storages: dict[str, _Storage]) -> _Storage:
     """Return the storage that a pickle describes; one description stands for one storage."""
     match value:
-        case ("storage", _Name(text=kind), str(key), str(), int(count), *rest) if rest in ([], [None]):
-            if kind in STORAGES and count >= 0:
-                storage = storages.setdefault(key, _Storage(key, STORAGES[kind], count))
-                if (storage.dtype, storage.count) != (STORAGES[kind], count):
-                    raise Damaged(f"it describes the storage {shortened(key)} in two ways")
+        case ("storage", _Name(text=kind), str(key), str(), int(count), *_) if kind in STORAGES and count >= 0:
+            storage = storages.setdefault(key, _Storage(key, STORAGES[kind], count))
+            if (storage.dtype, storage.count) == (STORAGES[kind], count):
                 return storage
     raise Damaged("it describes a storage in an unknown way")
 
 
-def _torch_file(file: Any, size: int) -> Any:
+def _torch_file(file: Any) -> Any:
     """Return the object that was saved with `torch.save`."""
     if file.peek(2)[:2] == ZIP:
-        return _archive(file, size)
+        return _archive(file)
     if _Unpickler(file).load() != MAGIC or _Unpickler(file).load() != PROTOCOL:
         raise Damaged("it does not start like a file of torch.save")
     if _Unpickler(file).load().get("little_endian") is not True:
@@ -356,44 +347,34 @@ def _torch_file(file: Any, size: int) -> Any:
     storages: dict[str, _Storage] = {}
     content = _Unpickler(file, lambda value: _described(value, storages)).load()
     for key in _Unpickler(file).load():
-        count = int.from_bytes(file.read(8), "little")
-        if count != storages[key].count:
-            raise Damaged(f"it ends early or is wrong in storage {shortened(key)} of {storages[key].count:,} numbers")
-        storages[key].fill(file.read(min(count * storages[key].dtype.itemsize, size)))
-    if file.read(1):
-        raise Damaged("it goes on after its last tensor")
+        is_right = int.from_bytes(file.read(8), "little") == storages[key].count
+        storages[key].fill(file.read(storages[key].count * storages[key].dtype.itemsize) if is_right else b"")
     return content
 
 
-def _archive(file: Any, size: int) -> Any:
+def _archive(file: Any) -> Any:
     """Read torch's zip format: the pickle, and each storage as a file."""
     try:
         with zipfile.ZipFile(file) as archive:
-            entries = {entry.filename: entry for entry in archive.infolist()}
-            if sum(entry.file_size for entry in entries.values()) > size:
-                raise Refused("is an archive whose files overlap or are compressed: torch writes none of these")
-            roots = [name.removesuffix("data.pkl") for name in entries if name.endswith("/data.pkl")]
+            names = set(archive.namelist())
+            roots = [name.removesuffix("data.pkl") for name in names if name.endswith("/data.pkl")]
             if len(roots) != 1:
                 raise Damaged("it is an archive, but not of torch.save")
             root = roots[0]
-            if f"{root}byteorder" in entries and archive.read(f"{root}byteorder") != b"little":
+            if f"{root}byteorder" in names and archive.read(f"{root}byteorder") != b"little":
                 raise Refused("was written on a big-endian machine: only little-endian files are read")
             storages: dict[str, _Storage] = {}
 
             def find(value: Any) -> _Storage:
                 storage = _described(value, storages)
-                if storage.flat is None:
-                    if f"{root}data/{storage.key}" not in entries:
-                        raise Damaged(f"it lacks the storage {shortened(storage.key)} of {storage.count:,} numbers")
+                if storage.flat is None and f"{root}data/{storage.key}" in names:
                     storage.fill(archive.read(f"{root}data/{storage.key}"))
                 return storage
 
             return _Unpickler(io.BytesIO(archive.read(f"{root}data.pkl")), find).load()
     except zipfile.BadZipFile as error:
         changed = "CRC" in str(error)
-        reason = (
-            "some of its bytes have changed since it was written" if changed else "it is an archive that is cut off"
-        )
+        reason = "some of its bytes have changed since it was written" if changed else "it is cut off"
         raise Damaged(reason) from None
 
 
@@ -401,14 +382,13 @@ def _storage_in_pickle(data: Any) -> _Storage:
     """Return the storage of a tensor in a plain pickle, where it is a file of the old format."""
     if type(data) is not bytes or data[:2] == ZIP:
         raise Damaged("it makes a tensor of something that is not a file of one storage")
-    storage = _torch_file(io.BufferedReader(io.BytesIO(data)), len(data))
+    storage = _torch_file(io.BufferedReader(io.BytesIO(data)))
     if type(storage) is not _Storage:
         raise Damaged("it makes a tensor of something that is not a storage")
     return storage
 
 
-STORAGES: dict[str, np.dtype] = {f"torch.{name}Storage": np.dtype(code) for name, code in TORCH_TYPES.items()}
-_FUNCTIONS: dict[str, Any] = {
+_FUNCTIONS: dict[str, Any] = {  # what a call of each name calls; None for names that are never called
     **{
         f"{package}.{name}": function
         for package in ("numpy._core", "numpy.core")
@@ -445,5 +425,3 @@ _FUNCTIONS: dict[str, Any] = {
     "torch.device": lambda *_: None,
     "torch.storage._load_from_bytes": _storage_in_pickle,
 }
-_NAMES: dict[str, Any] = {text: _Name(text, function) for text, function in _FUNCTIONS.items()}
-_NAMES["argparse.Namespace"] = _Dictionary  # the only one that pickles make without a call, so it must be a class

@@ -1,7 +1,7 @@
 """Published weights: recognise the network in a file, and load its weights into ours.
 
 A checkpoint is a state dict somewhere in a file. Its names may have a prefix ("module.", "encoder.", "feature.") and
-follow the naming of some published code. The place, the prefix and the naming are chosen by the best fit to the
+follow the naming of some published code. The place, the prefix and the naming are chosen by the best fit to a
 network, not from a list of known files. A file is read only as tensors and plain containers. A file that asks for more
 is refused, and nothing in it is run.
 """
@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
     from torch import nn
 
 State = Mapping[str, Any]  # arrays of a file of torch, tensors of a safetensors file
+Shapes = dict[str, tuple[int, ...]]  # by our names
 MAX_DEPTH = 3  # of nested containers that are searched for state dicts
 COUNTER = "num_batches_tracked"  # of a batch norm: counts training steps, does not change features
 HEADS = re.compile(r"(^|\.)(fc|linear\w*|L|classifier\w*|rot\w*|slf_attn|head|temp|temperature|scale\w*)(\.|$)")
 MAX_LISTED_NAMES = 6
-MAX_PARAMETERS = 4_000  # of one state dict; a WRN-28-10 has 170
-MAX_NAME = 300  # characters of a parameter's name
-MAX_PREFIX = 8  # components of a prefix
 
 
 @dataclass(frozen=True)
@@ -48,28 +46,17 @@ class Loaded:
     place: str  # of the state dict in the file, such as "params"; "" if the file itself is one
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """A state dict under one prefix in one layout."""
-
-    place: str
-    prefix: str
-    layout: Layout
-    names: dict[str, str]  # our name -> name in the file
-    state: State
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {own_name: tuple(self.state[name].shape) for own_name, name in self.names.items()}
-
-
 def load_network(
     path: str | Path, name: str | None = None, *, channels: int | None = None, **options: Any
 ) -> tuple[nn.Module, str, Loaded]:
     """Return the network of a checkpoint in evaluation mode, its name, and how the file fits.
 
     A missing name or number of channels is read from the file. `options` are for what the file cannot show.
+
+    Raises ValueError if parameters are missing, have another shape, or belong to layers that the network does not have.
     """
-    kind, file_options = network_of(path)
+    reading, file_options = _recognise(Path(path))
+    kind = reading.layout.network
     if name not in (None, kind):
         raise ValueError(f"{path} holds a {kind}, not a {name}")
     if channels not in (None, file_options["channels"]):
@@ -77,44 +64,13 @@ def load_network(
             f"{path} takes pictures of {file_options['channels']} channels, not {channels}: see its first kernels"
         )
     network = build(kind, **(file_options | options))
-    return network.eval(), kind, load_checkpoint(network, path)
-
-
-def network_of(path: str | Path) -> tuple[str, dict[str, Any]]:
-    """Return name and options of the network in a file, such as ("resnet12", {"channels": 3, ...}).
-
-    They follow from the names and shapes of its parameters. A file of `handful train` stores more options; if they
-    contradict the shapes, the shapes count.
-    """
-    match = _recognise(_state_dicts(Path(path)))
-    if match is None:
-        raise ValueError(
-            f"{path} holds none of the supported networks ({', '.join(NETWORKS)}): export it to ONNX with the code "
-            "that made it, and give handful the .onnx file"
-        )
-    name, options = match
-    return name, _saved_options(Path(path), name) | options
-
-
-def load_checkpoint(network: nn.Module, path: str | Path) -> Loaded:
-    """Load the weights of a file into a network that `build` made, and return how they fit.
-
-    Raises ValueError if parameters are missing, have another shape, or belong to layers that the network does not have.
-    Then the network is not changed.
-    """
-    kind, states = _kind(network), _state_dicts(Path(path))
-    parameters = network.state_dict()
-    readings = [r for r in _readings(states) if r.layout.network == kind]
-    best = max(readings, key=lambda r: len(r.names.keys() & parameters.keys()), default=None)
-    if best is None:
-        raise ValueError(f"{path} holds no parameters of a {kind}{_hint(states)}")
-    missing = [name for name in parameters if name not in best.names]
+    parameters, shapes = network.state_dict(), reading.shapes()
+    missing = [name for name in parameters if name not in shapes]
     lacking = [name for name in missing if not name.endswith(COUNTER)]
-    too_much = [name for name_here, name in best.names.items() if name_here not in parameters]
-    shapes = best.shapes()
-    common = [name for name in parameters if name in best.names]
+    too_much = [in_file for own, in_file in reading.names.items() if own not in parameters]
+    common = [name for name in parameters if name in shapes]
     mismatched = [
-        f"{best.names[name]} {list(shapes[name])}, not {list(parameters[name].shape)}"
+        f"{reading.names[name]} {list(shapes[name])}, not {list(parameters[name].shape)}"
         for name in common
         if shapes[name] != tuple(parameters[name].shape)
     ]
@@ -124,20 +80,77 @@ def load_checkpoint(network: nn.Module, path: str | Path) -> Loaded:
         (too_much, f"is of a network with more parts than the {kind}"),
     ):
         if wrong:
-            raise ValueError(f"{path} {what}: {_listed(wrong)}{_hint(states)}")
-    network.load_state_dict({name: _tensor(best.state[best.names[name]]) for name in common}, strict=False)
-    leftover = [name for name in best.state if name not in set(best.names.values())]
-    twins = {name for name in leftover if best.layout.rename(name.removeprefix(best.prefix)) in best.names}
+            more = f" and {len(wrong) - MAX_LISTED_NAMES} more" if len(wrong) > MAX_LISTED_NAMES else ""
+            raise ValueError(f"{path} {what}: {shortened(', '.join(wrong[:MAX_LISTED_NAMES]), 500)}{more}")
+    network.load_state_dict({name: _tensor(reading.state[reading.names[name]]) for name in common}, strict=False)
+    used = set(reading.names.values())
+    leftover = [name for name in reading.state if name not in used]
+    twins = {name for name in leftover if reading.layout.rename(name.removeprefix(reading.prefix)) in reading.names}
     ignored = [name for name in leftover if name in twins or HEADS.search(name)]
     unexpected = [name for name in leftover if name not in ignored]
-    return Loaded(missing, unexpected, ignored, len(common), best.prefix, best.layout.name, best.place)
+    loaded = Loaded(missing, unexpected, ignored, len(common), reading.prefix, reading.layout.name, reading.place)
+    return network.eval(), kind, loaded
 
 
-def _kind(network: nn.Module) -> str:
-    for name, kind in NETWORKS.items():
-        if type(network).__name__ == kind:
-            return name
-    raise ValueError(f"a {type(network).__name__} is none of the networks that `build` makes: {', '.join(NETWORKS)}")
+def network_of(path: str | Path) -> tuple[str, dict[str, Any]]:
+    """Return name and options of the network in a file, such as ("resnet12", {"channels": 3, ...}).
+
+    They follow from the names and shapes of its parameters. A file of `handful train` stores more options; if they
+    contradict the shapes, the shapes count.
+    """
+    reading, options = _recognise(Path(path))
+    return reading.layout.network, options
+
+
+class _Reading(NamedTuple):
+    """A state dict under one prefix in one layout."""
+
+    place: str
+    prefix: str
+    layout: Layout
+    names: dict[str, str]  # our name -> name in the file
+    state: State
+
+    def shapes(self) -> Shapes:
+        return {own_name: tuple(self.state[name].shape) for own_name, name in self.names.items()}
+
+
+def _recognise(path: Path) -> tuple[_Reading, dict[str, Any]]:
+    """Return the reading of a file in which most names fit, and the options of that network."""
+    best: tuple[_Reading, dict[str, Any]] | None = None
+    for reading in _readings(_state_dicts(path)):
+        try:
+            options = _READERS[reading.layout.network](reading.shapes())
+        except KeyError:  # a required parameter is missing
+            continue
+        if options is not None and (best is None or len(reading.names) > len(best[0].names)):
+            best = reading, options | reading.layout.options
+    if best is None:
+        raise ValueError(
+            f"{path} holds none of the supported networks ({', '.join(NETWORKS)}): export it to ONNX with the code "
+            "that made it, and give handful the .onnx file"
+        )
+    reading, options = best
+    return reading, _saved_options(path, reading.layout.network) | options
+
+
+def _readings(states: dict[str, State]) -> Iterator[_Reading]:
+    """Yield every state dict with every prefix in every layout in which any name fits."""
+    for place, state in states.items():
+        prefixes = {
+            "".join(f"{word}." for word in name.split(".")[:n]) for name in state for n in range(name.count(".") + 1)
+        }
+        for prefix in sorted(prefixes, key=lambda text: (len(text), text)):
+            for layout in LAYOUTS:
+                names: dict[str, str] = {}
+                for name in state:
+                    if name.startswith(prefix) and (own_name := layout.rename(name[len(prefix) :])) is not None:
+                        names.setdefault(own_name, name)
+                if names:
+                    yield _Reading(place, prefix, layout, names, state)
+
+
+# ---- files
 
 
 def _state_dicts(path: Path) -> dict[str, State]:
@@ -147,26 +160,20 @@ def _state_dicts(path: Path) -> dict[str, State]:
     torch = need("torch", "a checkpoint", TORCH)
     content = _safetensors(path) if path.suffix.lower() == ".safetensors" else _pickled(path)
     states: dict[str, State] = {}
-    seen: set[int] = set()  # a container may contain itself
 
     def search(container: Any, place: str, depth: int) -> None:
-        if not isinstance(container, Mapping) or id(container) in seen:
+        if not isinstance(container, Mapping) or depth > MAX_DEPTH:
             return
-        seen.add(id(container))
         tensors = {
-            key: value for key, value in container.items() if isinstance(key, str) and _has_numbers(torch, value)
+            key: value
+            for key, value in container.items()
+            if isinstance(key, str)
+            and (torch.is_tensor(value) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"))
         }
         if tensors:
-            longest = max(map(len, tensors))
-            if len(tensors) > MAX_PARAMETERS or longest > MAX_NAME:
-                raise ValueError(
-                    f"{path} has {len(tensors):,} parameters in a state dict, the longest name has {longest:,} "
-                    f"characters: at most {MAX_PARAMETERS:,} of {MAX_NAME} are read"
-                )
             states[place] = tensors
-        if depth < MAX_DEPTH:
-            for key, value in container.items():
-                search(value, f"{place}.{shortened(str(key))}".removeprefix("."), depth + 1)
+        for key, value in container.items():
+            search(value, f"{place}.{shortened(str(key))}".removeprefix("."), depth + 1)
 
     search(content, "", 0)
     if not states:
@@ -174,10 +181,6 @@ def _state_dicts(path: Path) -> dict[str, State]:
             f"{path} holds no state dict: a dictionary of parameters by name is needed, not a {type(content).__name__}"
         )
     return states
-
-
-def _has_numbers(torch: Any, value: Any) -> bool:
-    return torch.is_tensor(value) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub")
 
 
 def _tensor(value: Any) -> Any:
@@ -224,51 +227,9 @@ def _pickled(path: Path) -> Any:
         ) from None
 
 
-def _readings(states: dict[str, State]) -> Iterator[_Reading]:
-    """Yield every state dict with every prefix in every layout in which any name fits. The caller takes the best."""
-    for place, state in states.items():
-        inside: dict[str, list[str]] = {}  # names by their prefix
-        for name in state:
-            words = name.split(".")
-            for n in range(min(len(words), MAX_PREFIX + 1)):
-                inside.setdefault("".join(f"{word}." for word in words[:n]), []).append(name)
-        for prefix in sorted(inside, key=lambda text: (len(text), text)):
-            for layout in LAYOUTS:
-                names: dict[str, str] = {}
-                for name in inside[prefix]:
-                    if (own_name := layout.rename(name[len(prefix) :])) is not None:
-                        names.setdefault(own_name, name)
-                if names:
-                    yield _Reading(place, prefix, layout, names, state)
-
-
-def _recognise(states: dict[str, State]) -> tuple[str, dict[str, Any]] | None:
-    best: tuple[int, str, dict[str, Any]] | None = None
-    for reading in _readings(states):
-        options = options_of(reading.layout.network, reading.shapes())
-        if options is not None and (best is None or len(reading.names) > best[0]):
-            best = len(reading.names), reading.layout.network, options | reading.layout.options
-    return best and best[1:]
-
-
-def _hint(states: dict[str, State]) -> str:
-    match = _recognise(states)
-    if match is None:
-        return ""
-    options = ", ".join(f"{key}={value!r}" for key, value in match[1].items())
-    return f"; by its shapes it is build({match[0]!r}, {options})"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
-    return ", ".join(names[:MAX_LISTED_NAMES]) + more
-
-
 # ---- layouts: how published codes name the parameters of a network, and which options follow from the shapes.
 # Where two codes compute different features from the same parameters, their names differ, and the layout holds the
 # option that this code needs.
-
-Shapes = dict[str, tuple[int, ...]]  # by our names
 
 
 @dataclass(frozen=True)
@@ -327,14 +288,6 @@ LAYOUTS = (
         lambda m: f"blocks.{int(m[1]) - 1}.{_PARTS[m[2]]}.{m[3]}", {"pool": "mean", "halvings": 3},
     ),
 )  # fmt: skip
-
-
-def options_of(network: str, shapes: Shapes) -> dict[str, Any] | None:
-    """Return the options of `build` for a network of these shapes; None if it is not this kind of network."""
-    try:
-        return _READERS[network](shapes)
-    except KeyError:  # a required parameter is missing
-        return None
 
 
 def _resnet12(shapes: Shapes) -> dict[str, Any] | None:

@@ -26,7 +26,7 @@ from handful.utils.cache_folder import cache_folder
 from handful.utils.files import scratch, write_whole
 from handful.utils.threads import available_threads
 
-CACHE_VERSION = 1  # raise it when reading gives other pixels for the same files
+CACHE_VERSION = 2  # raise it when reading gives other pixels for the same files
 MIN_CACHED_PICTURES = 5000  # this many pictures or fewer are decoded again each time
 MAX_MEMORY_BYTES = 2**32  # of pixels in several arrays; up to this size they are joined in memory
 BLOCK_PICTURES = 256  # pictures decoded between two writes
@@ -47,6 +47,21 @@ class Part:
     sources: Sequence[str]  # the files that they come from
     encoded: bool = True  # else they are pixels
 
+    def pictures(self) -> Pictures:
+        """Load the pictures; there is one for each label."""
+        pictures = self.load()
+        if len(pictures) != len(self.labels):
+            raise ValueError(
+                f"{self.sources[0]} has {len(pictures)} pictures, but there are {len(self.labels)} labels for them"
+            )
+        return pictures
+
+
+def from_files(files: Sequence[tuple[str, str, Path]]) -> Part:
+    """Return a part from (label, split, path) of each picture."""
+    paths = [os.fspath(path) for _, _, path in files]
+    return Part([label for label, _, _ in files], [split for _, split, _ in files], lambda: paths, paths)
+
 
 @dataclass(frozen=True)
 class Preparation:
@@ -57,7 +72,7 @@ class Preparation:
     ink: bool = False  # black drawings on white: one channel, resized without overshooting
 
     def __post_init__(self) -> None:
-        if isinstance(self.size, bool) or not isinstance(self.size, int) or not 1 <= self.size <= 1024:
+        if not 1 <= self.size <= 1024:
             raise ValueError(f"size is {self.size!r}: a whole number of pixels between 1 and 1024 is needed")
 
     @property
@@ -65,39 +80,33 @@ class Preparation:
         """The number of colour channels: one for ink, three for pictures."""
         return 1 if self.ink else 3
 
+    @property
+    def interpolation(self) -> str:
+        """The name of the interpolation in `Preprocessing`."""
+        return "bilinear" if self.ink else "bicubic"
+
     def picture(self, image: Image.Image) -> np.ndarray:
         """Return an RGB picture as uint8 [size, size, C]."""
         if self.ink:
             image = image.convert("L")
         if image.size != (self.size, self.size):
+            w, h = image.size
+            x = y = 0.0
+            if self.crop is not None:
+                side = self.crop * min(w, h)
+                x, y = (w - side) / 2, (h - side) / 2
             how = Image.Resampling[self.interpolation.upper()]
-            image = image.resize((self.size, self.size), how, box=self._window(*image.size), reducing_gap=3.0)
+            image = image.resize((self.size, self.size), how, box=(x, y, w - x, h - y), reducing_gap=3.0)
         return np.asarray(image).reshape(self.size, self.size, self.channels)
 
     def array(self, pixels: np.ndarray) -> np.ndarray:
         """Return pictures of an array, [n, H, W, 3], resized but not cropped: they were cropped before."""
         if pixels.shape[1:3] == (self.size, self.size):
             return pixels
-        small = np.empty((len(pixels), self.size, self.size, 3), np.uint8)
-        for i, picture in enumerate(pixels):
-            image = Image.fromarray(np.ascontiguousarray(picture))
-            small[i] = np.asarray(image.resize((self.size, self.size), Image.Resampling.BICUBIC))
-        return small
-
-    @property
-    def interpolation(self) -> str:
-        """The name of the interpolation in `Preprocessing`."""
-        return "bilinear" if self.ink else "bicubic"
-
-    def describe(self) -> str:
-        """Return a text that identifies the preparation."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    def _window(self, width: int, height: int) -> tuple[float, float, float, float]:
-        if self.crop is None:
-            return 0, 0, width, height
-        w = h = self.crop * min(width, height)
-        return (width - w) / 2, (height - h) / 2, (width + w) / 2, (height + h) / 2
+        square = (self.size, self.size)
+        images = (Image.fromarray(np.ascontiguousarray(picture)) for picture in pixels)
+        small = [np.asarray(image.resize(square, Image.Resampling.BICUBIC)) for image in images]
+        return np.stack(small) if small else np.empty((0, *square, 3), np.uint8)
 
 
 def gather(
@@ -112,7 +121,7 @@ def gather(
     looks = how.interpolation, how.crop
     encoded = any(part.encoded for part in parts)
     if not encoded and (len(parts) == 1 or np.prod(shape, dtype=np.int64) <= MAX_MEMORY_BYTES):
-        arrays = [how.array(np.asanyarray(_loaded(part))) for part in parts]
+        arrays = [how.array(np.asanyarray(part.pictures())) for part in parts]
         pixels = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
         return PictureSet(name, pixels, labels, splits, skipped, *looks)
     bad: dict[int, Skipped] = {}  # by row
@@ -146,39 +155,27 @@ def _blocks(
     done, total = 0, sum(len(part.labels) for part in parts)
     with ThreadPoolExecutor(min(available_threads(), MAX_THREADS), thread_name_prefix="handful-pictures") as pool:
         for part in parts:
-            pictures = _loaded(part)
+            pictures = part.pictures()
             for start in range(0, len(pictures), BLOCK_PICTURES):
                 block: Any = pictures[start : start + BLOCK_PICTURES]
                 if isinstance(block, np.ndarray):
                     yield how.array(block)
                 else:
-                    names = [_name(picture, part, start + i) for i, picture in enumerate(block)]
-                    rows = list(pool.map(decoded, block, names))
-                    bad.update(
-                        {
-                            done + i: Skipped(row.path, row.reason)
-                            for i, row in enumerate(rows)
-                            if isinstance(row, BadPicture)
-                        }
-                    )
-                    good = [row for row in rows if not isinstance(row, BadPicture)]
+                    numbers = range(start, start + len(block))
+                    names = [
+                        one if isinstance(one, str) else f"{part.sources[0]}: picture {i}"
+                        for i, one in zip(numbers, block, strict=True)
+                    ]
+                    good = []
+                    for i, row in enumerate(pool.map(decoded, block, names)):
+                        if isinstance(row, BadPicture):
+                            bad[done + i] = Skipped(row.path, row.reason)
+                        else:
+                            good.append(row)
                     yield np.stack(good) if good else np.empty((0, how.size, how.size, how.channels), np.uint8)
                 done += len(block)
                 progress(done, total)
             del pictures
-
-
-def _name(picture: str | bytes, part: Part, row: int) -> str:
-    """Return the name of a picture in errors: its path, or its number in the file."""
-    return picture if isinstance(picture, str) else f"{part.sources[0]}: picture {row}"
-
-
-def _loaded(part: Part) -> Pictures:
-    pictures = part.load()
-    if len(pictures) != len(part.labels):
-        where = part.sources[0] if part.sources else "a part"
-        raise ValueError(f"{where} has {len(pictures)} pictures, but there are {len(part.labels)} labels for them")
-    return pictures
 
 
 # ---- the cache
@@ -186,7 +183,7 @@ def _loaded(part: Part) -> Pictures:
 
 def _key(parts: Sequence[Part], how: Preparation) -> str:
     """Return a key that depends on the names, sizes and times of the files, and on the preparation."""
-    digest = hashlib.blake2b(f"{CACHE_VERSION} {how.describe()}".encode(), digest_size=12)
+    digest = hashlib.blake2b(f"{CACHE_VERSION} {asdict(how)}".encode(), digest_size=12)
     for part in parts:
         digest.update(f"\0\0{len(part.labels)} {sorted(set(part.splits))}".encode())
         for source in part.sources:
@@ -199,46 +196,35 @@ def _key(parts: Sequence[Part], how: Preparation) -> str:
 def _cached_pixels(
     name: str, blocks: Iterator[np.ndarray], shape: tuple[int, ...], bad: dict[int, Skipped]
 ) -> np.ndarray:
-    """Return the pixels from the cache, memory-mapped; write them first if needed. In memory if writing fails."""
+    """Return the pixels from the cache, memory-mapped; write them first if needed. In memory if writing fails.
+
+    The file has a row for each picture. Those of pictures that cannot be read are left over at its end.
+    """
     folder = cache_folder() / "pictures"
     path = folder / f"{name}.npy"
     notes = path.with_suffix(".json")
     with suppress(OSError, ValueError, TypeError):
         skipped = {int(row): Skipped(*why) for row, why in json.loads(notes.read_text()).items()}
         pixels: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-        if pixels.shape == (shape[0] - len(skipped), *shape[1:]) and pixels.dtype == np.uint8:
+        if pixels.shape == shape and pixels.dtype == np.uint8:
             bad.update(skipped)
-            return pixels
+            return pixels[: shape[0] - len(skipped)]
     temporary = scratch(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = open(temporary, "xb")  # noqa: SIM115  # only an error here means that the folder cannot be written
+        pixels = np.lib.format.open_memmap(temporary, "w+", np.uint8, shape)
     except OSError:
         return np.concatenate(list(blocks))
     try:
-        with file:
-            _write_header(file, shape)
-            rows = 0
-            for block in blocks:
-                file.write(np.ascontiguousarray(block).data)
-                rows += len(block)
-            file.seek(0)
-            _write_header(file, (rows, *shape[1:]))  # the same length: NumPy leaves room for a longer first axis
+        rows = 0
+        for block in blocks:
+            pixels[rows : rows + len(block)] = block
+            rows += len(block)
+        del pixels  # written and closed
         write_whole(notes, json.dumps({row: [why.path, why.reason] for row, why in bad.items()}).encode())
         os.replace(temporary, path)
     finally:
         with suppress(OSError):
             temporary.unlink()
     mapped: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    return mapped
-
-
-def _write_header(file: object, shape: tuple[int, ...]) -> None:
-    header = {"descr": "|u1", "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(file, header)  # type: ignore[arg-type]
-
-
-def from_files(files: Sequence[tuple[str, str, Path]]) -> Part:
-    """Return a part from (label, split, path) of each picture."""
-    paths = [os.fspath(path) for _, _, path in files]
-    return Part([label for label, _, _ in files], [split for _, split, _ in files], lambda: paths, paths)
+    return mapped[:rows]

@@ -15,7 +15,6 @@ from PIL import Image
 
 from handful.backbones.folders import Skipped
 from handful.backbones.pictures import find_pictures
-from handful.features.npy_files import names_of, open_npz, read_npz
 from handful.training.datasets.gathering import Part, Preparation, from_files
 from handful.training.datasets.picture_set import PictureSet
 
@@ -30,9 +29,7 @@ def halves(path: Path) -> dict[str, Path]:
     paths = {}
     for name, split in HALVES.items():
         for candidate in (path / name, path / f"{name}.zip", path):
-            if (candidate.is_dir() and candidate.name == name) or (
-                candidate.is_file() and candidate.name == f"{name}.zip"
-            ):
+            if candidate.name in (name, f"{name}.zip") and candidate.exists():
                 paths[split] = candidate
                 break
     return paths
@@ -40,14 +37,8 @@ def halves(path: Path) -> dict[str, Path]:
 
 def read_omniglot(path: Path) -> tuple[list[Part], list[Skipped]]:
     """Return the parts of the two folders or zip files, and the skipped files."""
-    paths = halves(path)
-    if not paths:
-        raise ValueError(
-            f"{path} has no images_background or images_evaluation, as folders or .zip, and is not an .npz of packed "
-            "drawings: see `handful datasets omniglot`"
-        )
     parts, skipped = [], []
-    for split, source in paths.items():
+    for split, source in halves(path).items():
         if source.is_file():
             parts.append(_zipped(source, split))
             continue
@@ -55,72 +46,58 @@ def read_omniglot(path: Path) -> tuple[list[Part], list[Skipped]]:
         skipped += passed
         named = [(picture.relative_to(source).parts, picture) for picture in pictures]
         parts.append(from_files([("/".join(p[:2]), split, picture) for p, picture in named if len(p) == 3]))
+    if not parts:
+        raise ValueError(
+            f"{path} has no images_background or images_evaluation, as folders or .zip, and is not an .npz of packed "
+            "drawings: see `handful train --list-datasets --dataset omniglot`"
+        )
     return parts, skipped
 
 
 def _zipped(path: Path, split: str) -> Part:
+    def load() -> list[bytes]:
+        with zipfile.ZipFile(path) as archive:
+            return [archive.read(name) for name in names]
+
     try:
         with zipfile.ZipFile(path) as archive:
-            entries = sorted(
-                (entry for entry in archive.infolist() if _is_drawing(entry.filename)), key=lambda e: e.filename
-            )
+            places = {name: PurePosixPath(name).parts for name in sorted(archive.namelist())}
     except zipfile.BadZipFile as error:
         raise ValueError(f"{path} is damaged, or not a zip file ({error}): copy it again") from None
-    if not entries:
+    names = [name for name, p in places.items() if len(p) == 4 and p[0] in HALVES and name.lower().endswith(".png")]
+    if not names:
         raise ValueError(f"{path} holds no {path.stem}/Alphabet/characterNN/*.png: is it the file as published?")
-
-    def load() -> list[bytes]:
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return [archive.read(entry) for entry in entries]
-        except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-            raise ValueError(f"{path} is damaged ({error}): copy it again") from None
-
-    labels = ["/".join(PurePosixPath(entry.filename).parts[1:3]) for entry in entries]
-    return Part(labels, [split] * len(labels), load, [os.fspath(path)])
-
-
-def _is_drawing(name: str) -> bool:
-    parts = PurePosixPath(name).parts
-    return len(parts) == 4 and parts[0] in HALVES and name.lower().endswith(".png")
+    return Part(["/".join(places[name][1:3]) for name in names], [split] * len(names), load, [os.fspath(path)])
 
 
 def is_packed(path: Path) -> bool:
     """Return whether this is an .npz of packed drawings."""
     if path.suffix != ".npz" or not zipfile.is_zipfile(path):
         return False
-    try:
-        with open_npz(path) as archive:
-            return set(PACKED) <= set(names_of(archive))
-    except ValueError:  # reading it will raise the right error later
-        return False
+    with zipfile.ZipFile(path) as archive:
+        return {f"{name}.npy" for name in PACKED} <= set(archive.namelist())
 
 
-def read_packed(path: Path, size: int, split_names: set[str] | None) -> PictureSet:
+def read_packed(path: Path, size: int, splits: set[str] | None) -> PictureSet:
     """Read the .npz; drawings are unpacked and resized one by one, 30 microseconds each."""
     how = Preparation(size, ink=True)
     try:
-        arrays = read_npz(path, PACKED)
-        packed, labels, split = (arrays[name] for name in PACKED)
-    except (ValueError, KeyError, OSError) as error:
+        with np.load(path, allow_pickle=False) as arrays:
+            packed, labels, split = (arrays[name] for name in PACKED)
+        if packed.dtype != np.uint8 or packed.shape[1:] != ((SIDE**2 + 7) // 8,):
+            raise ValueError(f"`packed` is {packed.dtype} of shape {packed.shape}: uint8 [drawings, 1379] is needed")
+        if labels.dtype.kind != "U" or not labels.shape == split.shape == (len(packed),):
+            raise ValueError(f"`labels` and `split` must be names, one for each of {len(packed)} drawings")
+        if unknown := sorted(set(split.tolist()) - set(SPLITS)):
+            raise ValueError(f"`split` has {str(unknown[0])!r}: background and evaluation are known")
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is damaged, or not an .npz of packed drawings: {error}") from None
-    if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != (SIDE**2 + 7) // 8:
-        raise ValueError(
-            f"{path}: `packed` is {packed.dtype} of shape {packed.shape}: uint8 [drawings, 1379] is needed, "
-            f"numpy.packbits of {SIDE} x {SIDE} pixels"
-        )
-    if labels.dtype.kind != "U" or not labels.shape == split.shape == (len(packed),):
-        raise ValueError(f"{path}: `labels` and `split` must be names, one for each of {len(packed)} drawings")
-    if unknown_splits := sorted(set(split.tolist()) - set(SPLITS)):
-        raise ValueError(f"{path}: `split` has {str(unknown_splits[0])!r}: background and evaluation are known")
-    splits = np.array([SPLITS[s] for s in split.tolist()], dtype=str)
-    rows = np.flatnonzero(np.isin(splits, list(split_names))) if split_names is not None else np.arange(len(packed))
+    names = np.array([SPLITS[s] for s in split.tolist()], dtype=str)
+    rows = np.flatnonzero(np.isin(names, list(splits or SPLITS.values())))
+    if not len(rows):
+        raise ValueError(f"{path} has no {' or '.join(sorted(splits or ()))}: there is {', '.join(np.unique(names))}")
     pixels = np.empty((len(rows), how.size, how.size, 1), np.uint8)
     for i, row in enumerate(rows):
         ink = np.unpackbits(packed[row], count=SIDE**2).reshape(SIDE, SIDE)
         pixels[i] = how.picture(Image.fromarray((1 - ink) * np.uint8(255)))
-    if not len(rows):
-        raise ValueError(
-            f"{path} has no {' or '.join(sorted(split_names or ()))}: there is {', '.join(np.unique(splits))}"
-        )
-    return PictureSet("omniglot", pixels, labels[rows], splits[rows], (), how.interpolation, how.crop)
+    return PictureSet("omniglot", pixels, labels[rows], names[rows], (), how.interpolation, how.crop)

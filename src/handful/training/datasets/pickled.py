@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from handful.training.datasets.gathering import Part, Pictures
-from handful.training.datasets.splits import NAMES, published
-from handful.utils.unpickling import load_plain, quoted
+from handful.training.datasets.class_folders import NAMES, published
+from handful.training.datasets.gathering import Part
+from handful.utils.unpickling import load_plain
 
 PATTERNS = {
     "miniimagenet": r"mini-imagenet-cache-(train|val|validation|test)\.pkl"
@@ -27,8 +28,6 @@ PATTERNS = {
     "fc100": r"FC100_(train|val|test)\.pickle",
 }
 CIFAR_100 = ("train", "test", "meta")
-MAX_NAME = 200  # characters of a class's name
-MAX_LISTED_KEYS = 10  # in a message
 ADVICE = "get the file from where it was published, or use folders of pictures"
 
 
@@ -37,29 +36,26 @@ def files_of(path: Path, dataset: str) -> dict[str, Path]:
     candidates = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
     files: dict[str, Path] = {}
     for file in candidates:
-        match = re.fullmatch(PATTERNS.get(dataset, "(?!)"), file.name, re.IGNORECASE)
-        if match:
+        if match := re.fullmatch(PATTERNS.get(dataset, "(?!)"), file.name, re.IGNORECASE):
             split = NAMES[next(group for group in match.groups() if group).lower()]
-            if split in files and file.suffix == ".pkl":  # the .npz with the same pictures is faster
-                continue
-            files[split] = file
+            if split not in files or file.suffix != ".pkl":  # the .npz with the same pictures is faster
+                files[split] = file
     return {split: files[split] for split in ("base", "val", "novel") if split in files}
 
 
-def read_files(path: Path, dataset: str, split_names: set[str] | None) -> list[Part]:
+def read_files(path: Path, dataset: str, splits: set[str] | None) -> list[Part]:
     """Return one part for each file. Files of other splits are not opened if their names show the split."""
     parts = []
     for split, file in files_of(path, dataset).items():
-        if dataset == "tieredimagenet":
-            if split_names is None or split in split_names:
-                parts.append(_tiered(file, split))
-        elif "cache" in file.name.lower():
-            parts.append(_cache(file, split))
-        elif split_names is None or split in split_names:
-            parts.append(_data_and_labels(file, split))
+        is_cache = "cache" in file.name.lower()
+        if splits is None or split in splits or is_cache:
+            read = _tiered if dataset == "tieredimagenet" else _cache if is_cache else _data_and_labels
+            with _as_published(file):
+                parts.append(read(file, split))
     if not parts:
-        available = ", ".join(files_of(path, dataset))
-        raise ValueError(f"{path} has no split {' or '.join(sorted(split_names or ()))}: there is {available}")
+        raise ValueError(
+            f"{path} has no split {' or '.join(sorted(splits or ()))}: there is {', '.join(files_of(path, dataset))}"
+        )
     return parts
 
 
@@ -69,182 +65,105 @@ def _cache(path: Path, split: str) -> Part:
     In some copies val and test are exchanged. If all classes are in the published list, the list decides.
     """
     content = _content(path)
-    pixels, rows_of = _pixels(_get(content, path, "image_data"), path), _get(content, path, "class_dict")
-    if not isinstance(rows_of, dict):
-        raise ValueError(f"{path}: class_dict is a {type(rows_of).__name__}: {{class: rows}} is needed")
+    pixels = content["image_data"]
     labels = np.full(len(pixels), "", dtype=object)
-    for name, rows in rows_of.items():
-        numbers = _numbers(rows, path)
-        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(pixels):
-            raise ValueError(f"{path}: class {_text(name, path)} has a row beyond the {len(pixels)} pictures")
-        labels[numbers] = _text(name, path)
+    for name, rows in content["class_dict"].items():
+        labels[np.asarray(rows, np.int64)] = _name(name)
     if "" in labels:
-        raise ValueError(f"{path}: picture {labels.tolist().index('')} is in no class of class_dict")
-    published_splits = published("miniimagenet") or {}
-    listed = set(labels) <= set(published_splits)
-    return _part(path, labels.tolist(), [published_splits[name] if listed else split for name in labels], pixels)
+        raise ValueError(f"picture {labels.tolist().index('')} is in no class of class_dict")
+    split_of = published("miniimagenet") or {}
+    is_listed = set(labels) <= set(split_of)
+    return _part(path, labels.tolist(), [split_of[name] if is_listed else split for name in labels], pixels)
 
 
 def _data_and_labels(path: Path, split: str) -> Part:
     """Read {"data": pixels, "labels": numbers}, with or without {"catname2label": {class: number}}."""
     content = _content(path)
-    pixels = _pixels(_get(content, path, "data"), path)
-    numbers = _numbers(_get(content, path, "labels"), path)
-    names: dict[int, str] = {}
-    if isinstance(content.get("catname2label"), dict):
-        coded = content["catname2label"]
-        names = dict(
-            zip(_numbers(list(coded.values()), path).tolist(), (_text(name, path) for name in coded), strict=True)
-        )
-    labels = [names.get(number, f"{split}-{number:03d}") for number in numbers.tolist()]
-    return _part(path, labels, [split] * len(labels), pixels)
+    names = {int(number): _name(name) for name, number in content.get("catname2label", {}).items()}
+    labels = [names.get(int(number), f"{split}-{int(number):03d}") for number in content["labels"]]
+    return _part(path, labels, [split] * len(labels), np.asarray(content["data"]))
 
 
 def _tiered(path: Path, split: str) -> Part:
     """Read a list of PNG files, or `images` of an .npz, with <split>_labels.pkl in the same folder."""
     labels_file = path.with_name(re.sub(r"_images(_png\.pkl|\.npz)$", "_labels.pkl", path.name))
     if not labels_file.is_file():
-        raise ValueError(f"{path} needs {labels_file.name} in the same folder, which has its labels")
+        raise ValueError(f"it needs {labels_file.name} in the same folder, which has its labels")
     content = _content(labels_file)
-    specific = "label_specific" in content
-    numbers = _numbers(_get(content, labels_file, "label_specific" if specific else "labels"), labels_file)
-    names = [_text(name, labels_file) for name in _listed(content.get("label_specific_str", []), labels_file)]
-    if names and len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(names):
-        raise ValueError(f"{labels_file}: a label is beyond its {len(names)} names")
+    is_specific = "label_specific" in content
+    names = [_name(name) for name in content.get("label_specific_str", [])]
     if len(set(names)) != len(names):  # two synsets of one name
         names = [f"{name} ({i})" for i, name in enumerate(names)]
-    labels = [names[n] if names else f"{split}-{n:03d}" for n in numbers.tolist()]
+    numbers = [int(number) for number in content["label_specific" if is_specific else "labels"]]
+    labels = [names[n] if names else f"{split}-{n:03d}" for n in numbers]
     if path.suffix.lower() == ".npz":
-        pixels = _mapped(path)
+        with np.load(path, allow_pickle=False) as file:
+            pixels: np.ndarray = file["images"]
         # The code of the paper wrote the .npz with OpenCV, blue first; another code, with "labels", red first.
-        return _part(path, labels, [split] * len(labels), pixels[..., ::-1] if specific else pixels)
+        return _part(path, labels, [split] * len(labels), pixels[..., ::-1] if is_specific else pixels)
 
-    def load() -> Pictures:
-        items = _listed(_unpickled(path), path)
-        return [_bytes(item, path) for item in items]
+    def load() -> Sequence[bytes]:
+        with _as_published(path):
+            return [
+                item if isinstance(item, bytes) else np.asarray(item).tobytes() for item in load_plain(path, ADVICE)
+            ]
 
     return Part(labels, [split] * len(labels), load, [os.fspath(path), os.fspath(labels_file)])
 
 
-def read_cifar_100(path: Path, dataset: str, split_names: set[str] | None) -> list[Part]:
+def cifar_root(path: Path) -> Path | None:
+    """Return the folder with the three files of CIFAR-100, if there is one."""
+    roots = (path, path / "cifar-100-python")
+    return next((root for root in roots if all((root / name).is_file() for name in CIFAR_100)), None)
+
+
+def read_cifar_100(path: Path, dataset: str, splits: set[str] | None) -> list[Part]:
     """Read CIFAR-100 as published for Python, train and test together, with the class split of the data set."""
-    names = _get(_content(path / "meta"), path / "meta", "fine_label_names")
-    classes = [_text(name, path) for name in _listed(names, path / "meta")]
-    splits = published(dataset) or {}
-    if sorted(classes) != sorted(splits):
-        raise ValueError(f"{path / 'meta'} does not name the 100 classes of CIFAR-100: is it the file as published?")
+    split_of = published(dataset) or {}
+    with _as_published(path / "meta"):
+        classes = [_name(name) for name in _content(path / "meta")["fine_label_names"]]
+        if sorted(classes) != sorted(split_of):
+            raise ValueError("it does not name the 100 classes of CIFAR-100")
     pixels, labels = [], []
     for file in (path / "train", path / "test"):
-        content = _content(file)
-        data = _get(content, file, "data")
-        numbers = _numbers(_get(content, file, "fine_labels"), file)
-        if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (len(numbers), 3072):
-            raise ValueError(f"{file}: data must be uint8 [{len(numbers)}, 3072], red, green and blue of 32 x 32")
-        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < 100:
-            raise ValueError(f"{file}: a label is beyond the 100 classes")
-        pixels.append(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-        labels += [classes[number] for number in numbers.tolist()]
-    both = np.concatenate(pixels)
-    split_of_row = np.array([splits[label] for label in labels])
+        with _as_published(file):
+            content = _content(file)
+            pixels.append(content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+            labels += [classes[number] for number in content["fine_labels"]]
+    both, split_of_row = np.concatenate(pixels), np.array([split_of[label] for label in labels])
     parts = []
     for split in ("base", "val", "novel"):
-        if split_names is None or split in split_names:
+        if splits is None or split in splits:
             rows = np.flatnonzero(split_of_row == split)
             parts.append(_part(path / "train", [labels[i] for i in rows], [split] * len(rows), both[rows]))
     return parts
 
 
-# ---- the content of files
+@contextmanager
+def _as_published(path: Path) -> Iterator[None]:
+    """Name the file in an error about its content: it may be cut off, or of another kind."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, EOFError, OSError, zipfile.BadZipFile) as error:
+        what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{path} is damaged, or not as it was published: {what}; {ADVICE}") from None
 
 
 def _part(path: Path, labels: list[str], splits: list[str], pixels: np.ndarray) -> Part:
+    if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[3] != 3:
+        raise ValueError(
+            f"its pictures are {pixels.dtype} of shape {pixels.shape}: uint8 [pictures, height, width, 3] is needed"
+        )
     return Part(labels, splits, lambda: pixels, [os.fspath(path)], encoded=False)
 
 
-def _unpickled(path: Path) -> Any:
-    try:
-        return load_plain(path, ADVICE)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
 def _content(path: Path) -> dict[str, Any]:
-    content = _unpickled(path)
+    content = load_plain(path, ADVICE)
     if not isinstance(content, dict):
-        raise ValueError(f"{path} holds a {type(content).__name__}: a dictionary is needed")
-    return {_decoded(key): value for key, value in content.items() if isinstance(key, str | bytes)}
+        raise ValueError(f"it holds a {type(content).__name__}: a dictionary is needed")
+    return {_name(key): value for key, value in content.items()}
 
 
-def _get(content: dict[str, Any], path: Path, key: str) -> Any:
-    if key not in content:
-        available = ", ".join(map(quoted, list(content)[:MAX_LISTED_KEYS])) or "nothing"
-        raise ValueError(f"{path} has {available}, but {key!r} is needed")
-    return content[key]
-
-
-def _pixels(value: Any, path: Path) -> np.ndarray:
-    if isinstance(value, list):
-        if not value or any(not isinstance(a, np.ndarray) or a.shape != value[0].shape for a in value):
-            raise ValueError(f"{path} holds a list that is not of pictures of one size")
-        value = np.stack(value)
-    if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 4 or value.shape[3] != 3:
-        what = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
-        raise ValueError(f"{path} holds pictures as {what}: uint8 [pictures, height, width, 3] is needed")
-    return value
-
-
-def _numbers(value: Any, path: Path) -> np.ndarray:
-    if isinstance(value, list | tuple) and all(isinstance(v, int) and abs(v) < 2**31 for v in value):
-        value = np.asarray(value, np.int64)
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu" or value.ndim != 1:
-        raise ValueError(f"{path}: whole numbers are needed for labels and rows, one after the other")
-    return value.astype(np.int64)
-
-
-def _listed(value: Any, path: Path) -> Sequence[Any]:
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"{path} holds a {type(value).__name__} where a list is needed")
-    return value
-
-
-def _bytes(value: Any, path: Path) -> bytes:
-    if isinstance(value, np.ndarray) and value.dtype == np.uint8:
-        return value.tobytes()
-    if isinstance(value, bytes):
-        return value
-    raise ValueError(f"{path} holds a {type(value).__name__} where the bytes of a PNG file are needed")
-
-
-def _text(value: Any, path: Path) -> str:
-    """Return the name of a class."""
-    if not isinstance(value, str | bytes | int) or (isinstance(value, str | bytes) and len(value) > MAX_NAME):
-        raise ValueError(f"{path}: a class is called {quoted(value)}: names have at most {MAX_NAME} characters")
-    return _decoded(value)
-
-
-def _decoded(value: str | bytes | int) -> str:
+def _name(value: object) -> str:
+    """The name of a class or an entry; those of Python 2 are bytes."""
     return value.decode("latin1") if isinstance(value, bytes) else str(value)
-
-
-def _mapped(path: Path) -> np.ndarray:
-    """Return `images` of an .npz, memory-mapped if it is not compressed: those of tieredImageNet take 16 GB."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entry = archive.getinfo("images.npy")
-            with archive.open(entry) as member:
-                version = np.lib.format.read_magic(member)
-                read: Callable[..., Any] = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
-                shape, fortran, dtype = read(member)
-                header = member.tell()
-        if dtype != np.uint8 or fortran or len(shape) != 4 or shape[3] != 3:
-            raise ValueError(f"images are {dtype} of shape {shape}: uint8 [pictures, height, width, 3] is needed")
-        if entry.compress_type != zipfile.ZIP_STORED:
-            with np.load(path, allow_pickle=False) as file:
-                images: np.ndarray = file["images"]
-                return images
-        with path.open("rb") as raw:
-            raw.seek(entry.header_offset + 26)
-            lengths = int.from_bytes(raw.read(2), "little") + int.from_bytes(raw.read(2), "little")
-        return np.memmap(path, np.uint8, "r", entry.header_offset + 30 + lengths + header, shape)
-    except (KeyError, AttributeError, EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is damaged, or has no `images`: {error}") from None

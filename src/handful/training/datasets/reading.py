@@ -15,15 +15,16 @@ from handful.training.datasets.class_folders import (
     class_folders,
     class_root,
     lists_are_of,
+    published,
     read_class_folders,
     read_lists,
+    read_split_file,
     split_lists,
 )
-from handful.training.datasets.gathering import Part, Preparation, Progress, gather
+from handful.training.datasets.gathering import Preparation, Progress, gather
 from handful.training.datasets.omniglot import halves, is_packed, read_omniglot, read_packed
-from handful.training.datasets.pickled import CIFAR_100, PATTERNS, files_of, read_cifar_100, read_files
+from handful.training.datasets.pickled import PATTERNS, cifar_root, files_of, read_cifar_100, read_files
 from handful.training.datasets.picture_set import SPLITS, PictureSet
-from handful.training.datasets.splits import published, read_split_file
 
 CROPS = {"cub": 84 / 96, "folder": 1.0}  # other sets are resized without cropping, as in their papers
 ARCHIVE_SUFFIXES = (".tgz", ".gz")
@@ -39,7 +40,7 @@ def read_pictures(
     split_file: str | os.PathLike[str] | None = None,
     progress: Progress = lambda done, total: None,
 ) -> PictureSet:
-    """Read a data set of pictures from the files or folders in which it is published; see `handful datasets`.
+    """Read a data set of pictures from the files or folders in which it is published (`handful train --list-datasets`).
 
     More than 5,000 decoded pictures are stored in the cache folder and memory-mapped from there. ::
 
@@ -68,17 +69,42 @@ def read_pictures(
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: give the folder or the file of a data set")
-    split_names = _split_names(splits)
+    wanted = None if splits is None else {splits} if isinstance(splits, str) else set(splits)
+    if wanted is not None and (not wanted or wanted - set(SPLITS)):
+        raise ValueError(f"splits={splits!r}: choose some of {', '.join(SPLITS)}")
     if dataset is None:
         dataset = "folder" if split_file is not None and path.is_dir() else recognise(path)
     info = dataset_info(dataset)
     how = Preparation(info.size if size is None else size, CROPS.get(dataset), dataset == "omniglot")
     own_splits = None if split_file is None else read_split_file(Path(split_file))
+    root = cifar_root(path) if dataset in ("cifar-fs", "fc100") else None
+    is_folders = not (dataset == "omniglot" or files_of(path, dataset) or root)
+    if own_splits is not None and not is_folders:
+        raise ValueError(f"a split file is for folders of class folders, and {path} has its own split: leave it out")
+    skipped: list[Skipped] = []
     if dataset == "omniglot" and is_packed(path):
-        _refuse_own(own_splits, path)
-        return read_packed(path, how.size, split_names)
-    parts, skipped = _parts(path, dataset, own_splits, split_names)
-    return gather(dataset, _only(parts, split_names, path), how, skipped, progress)
+        return read_packed(path, how.size, wanted)
+    if dataset == "omniglot":
+        parts, skipped = read_omniglot(path)
+    elif root is not None:
+        parts = read_cifar_100(root, dataset, wanted)
+    elif not is_folders:
+        parts = read_files(path, dataset, wanted)
+    elif path.is_file():
+        raise ValueError(
+            f"{path} is not a file of {dataset}: `handful train --list-datasets --dataset {dataset}` says what is read"
+        )
+    elif dataset == "miniimagenet" and own_splits is None and split_lists(path):
+        parts = read_lists(path)
+    else:
+        parts, skipped = read_class_folders(path, dataset, own_splits)
+    available = {split for part in parts for split in part.splits}
+    if wanted is not None and not wanted & available:
+        raise ValueError(
+            f"{path} has no split {' or '.join(sorted(wanted))}: there is {', '.join(sorted(available)) or 'none'}"
+        )
+    parts = [part for part in parts if wanted is None or wanted & set(part.splits)]  # a part has one split
+    return gather(dataset, parts, how, skipped, progress)
 
 
 def check_copy(path: Path, name: str | None = None, *, progress: Callable[[int, int], None]) -> dict[str, Any]:
@@ -129,8 +155,10 @@ def recognise(path: Path) -> str:
         if files_of(path, name):
             return name
     if path.is_file():
-        raise ValueError(f"{path} is not a file of a known data set: see `handful datasets` for what is read")
-    if _cifar_root(path):
+        raise ValueError(
+            f"{path} is not a file of a known data set: see `handful train --list-datasets` for what is read"
+        )
+    if cifar_root(path):
         raise ValueError(f"{path} is CIFAR-100, of which cifar-fs and fc100 are two splits: say which, as dataset")
     if lists_are_of(path, WNID):
         return "miniimagenet"
@@ -148,55 +176,7 @@ def recognise(path: Path) -> str:
     if set(published("fc100") or ()) == {name for _, name, _ in class_folders(class_root(path, "fc100"))}:
         raise ValueError(f"{path} has the classes of CIFAR-100: say cifar-fs or fc100, as dataset")
     if next(class_folders(path), None) is None:
-        raise ValueError(f"{path} has neither class folders nor files of a known data set: see `handful datasets`")
+        raise ValueError(
+            f"{path} has neither class folders nor files of a known data set: see `handful train --list-datasets`"
+        )
     return "folder"
-
-
-def _parts(
-    path: Path, dataset: str, own_splits: dict[str, str] | None, split_names: set[str] | None
-) -> tuple[list[Part], list[Skipped]]:
-    if dataset == "omniglot":
-        _refuse_own(own_splits, path)
-        return read_omniglot(path)
-    if files_of(path, dataset):
-        _refuse_own(own_splits, path)
-        return read_files(path, dataset, split_names), []
-    if dataset in ("cifar-fs", "fc100") and (root := _cifar_root(path)):
-        _refuse_own(own_splits, path)
-        return read_cifar_100(root, dataset, split_names), []
-    if path.is_file():
-        raise ValueError(f"{path} is not a file of {dataset}: see `handful datasets {dataset}` for what is read")
-    if dataset == "miniimagenet" and own_splits is None and split_lists(path):
-        return read_lists(path)
-    return read_class_folders(path, dataset, own_splits)
-
-
-def _cifar_root(path: Path) -> Path | None:
-    for root in (path, path / "cifar-100-python"):
-        if all((root / name).is_file() for name in CIFAR_100):
-            return root
-    return None
-
-
-def _split_names(splits: Sequence[str] | None) -> set[str] | None:
-    if splits is None:
-        return None
-    split_names = {splits} if isinstance(splits, str) else set(splits)
-    if not split_names or split_names - set(SPLITS):
-        raise ValueError(f"splits={splits!r}: choose some of {', '.join(SPLITS)}")
-    return split_names
-
-
-def _only(parts: list[Part], split_names: set[str] | None, path: Path) -> list[Part]:
-    if split_names is None:
-        return parts
-    available = {split for part in parts for split in part.splits}
-    if not split_names & available:
-        names = " or ".join(sorted(split_names))
-        raise ValueError(f"{path} has no split {names}: there is {', '.join(sorted(available)) or 'none'}")
-    return [part for part in parts if split_names & set(part.splits)]  # a part has one split
-
-
-def _refuse_own(own_splits: dict[str, str] | None, path: Path) -> None:
-    if own_splits is not None:
-        raise ValueError(f"a split file is for folders of class folders, and {path} has its own split: leave it out")

@@ -9,7 +9,6 @@ import numpy as np
 
 from handful.core.arrays import logsumexp, unit
 from handful.methods import frob
-from handful.methods.ood_maml import same
 from handful.training.heads.head import Arrays, BaseItems, Head, Scores, cross_entropy, softplus
 
 TEMPERATURE = 10.0  # initial tau
@@ -41,15 +40,10 @@ def start(items: BaseItems, rng: np.random.Generator) -> Arrays:
     return {"offsets": offsets} | {name: np.array([value]) for name, value in scalars.items()}
 
 
-def score(arrays: Mapping[str, Any], support: Any, labels: np.ndarray, query: Any, constant: Any = same) -> Scores:
+def score(arrays: Mapping[str, Any], support: Any, labels: np.ndarray, query: Any) -> Scores:
     """Return the logits of the classes, and the rejection's minus their logsumexp: the logit of P(reject)."""
-    l = frob.logits(frob.train(support, labels, None, arrays, constant=constant), query, arrays)
+    l = frob.logits(frob.train(support, labels, None, arrays), query, arrays)
     return l[..., :-1], l[..., -1] - logsumexp(l[..., :-1], axis=-1)[..., 0]
-
-
-def score_first_order(arrays: Mapping[str, Any], support: Any, labels: np.ndarray, query: Any) -> Scores:
-    """As `score`, with the slopes of the inner steps as constants."""
-    return score(arrays, support, labels, query, constant=lambda slopes: slopes.detach())
 
 
 def loss(scores: Scores, known: int, truth: np.ndarray) -> Any:
@@ -59,4 +53,4 @@ def loss(scores: Scores, known: int, truth: np.ndarray) -> Any:
     return share * (cross_entropy(scores, known, truth) + accepted) + (1 - share) * rejected
 
 
-HEAD = Head(start, score, loss, lambda dimension: LEARNING_RATE, None, score_first_order=score_first_order)
+HEAD = Head(start, score, loss, lambda dimension: LEARNING_RATE)

@@ -65,8 +65,6 @@ class Head:
         after learning if that separates unknowns better.
     tasks_per_step : int
         How many tasks a step learns from.
-    score_first_order : callable, optional
-        As `score`, for a head with an inner descent: gradients of the inner steps are taken as constants.
     """
 
     start: Callable[[BaseItems, np.random.Generator], Arrays]
@@ -75,7 +73,6 @@ class Head:
     learning_rate: Callable[[int], float] = lambda dimension: 1e-3
     temperature: tuple[str, int] | None = None
     tasks_per_step: int = 32
-    score_first_order: Callable[[Mapping[str, Any], Any, np.ndarray, Any], Scores] | None = None
 
 
 # ---- tasks

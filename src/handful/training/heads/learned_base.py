@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from handful.core.base import HEADS as AXES
 from handful.core.base import Base
 from handful.features import FeatureTable
 from handful.solving.solve import versions
 from handful.training.heads import conformal, feat, flowr, frob, meta_bce, ood_maml, peeler
 from handful.training.heads.head import Head
-from handful.training.heads.trainer import SAVE_EVERY_S, HeadTrainer, LearningFile, Progress
+from handful.training.heads.trainer import HeadStage, HeadTasks
+from handful.training.learning import Checkpoint, Progress, learn
 from handful.utils.extras import TORCH, need
-from handful.utils.tensor_file import check_arrays
 
+SAVE_EVERY_S = 10.0
 HEADS: dict[str, Head] = {
     "feat": feat.HEAD,
     "peeler": peeler.HEAD,
@@ -41,7 +41,6 @@ def learn_base(
     episodes: int = 20_000,
     ways: int = 5,
     shots: Sequence[int] = (1, 5),
-    order: int = 2,
     seed: int = 0,
     start: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     checkpoint: str | Path | None = None,
@@ -64,9 +63,6 @@ def learn_base(
         The largest number of tasks from which a head learns.
     ways, shots : int, sequence of int
         The known classes of these tasks, and the examples of each class.
-    order : {1, 2}
-        For heads with an inner descent (OOD-MAML, FROB): 2 follows the gradient through the inner steps, 1 takes their
-        gradients as constants, which is faster.
     seed : int
         The same seed gives the same base.
     start : mapping of str to mapping, optional
@@ -86,13 +82,10 @@ def learn_base(
         Its `about` holds the accuracy and AUROC on the held-out classes, before and after learning.
     """
     check_heads(heads)
-    if order not in (1, 2):
-        raise ValueError(f"the order is {order}: give 1 or 2")
     if heads:
         features = features.labelled()
         validation = None if validation is None else validation.labelled()
     mean, start = features.mean, start or {}
-    _check_start(start, heads, features.dimension)
     about: dict[str, Any] = {
         "name": features.name, "classes": len(features.classes), "items": len(features), "seed": seed,
         "episodes": episodes, "ways": ways, "shots": list(shots), "versions": dict(versions()), "heads": {},
@@ -101,19 +94,22 @@ def learn_base(
     if heads:
         if any(HEADS[name].loss is not None for name in heads):
             about["versions"]["torch"] = need("torch", "learning heads", TORCH).__version__
-        trainer = HeadTrainer(features, validation, mean, ways, shots, seed, order)
-        about |= {"held_out": trainer.held_out, "ways": trainer.ways}
-        digests = [None if table is None else _digest(table) for table in (features, validation)]
-        made_from = {"features": digests, "order": order} | {k: about[k] for k in ("seed", "episodes", "ways", "shots")}
-        if start:
-            made_from["start"] = {name: _digest_of(arrays) for name, arrays in start.items()}
-        file = LearningFile(None if checkpoint is None else Path(checkpoint), made_from, save_every)
+        tasks = HeadTasks(features, validation, mean, ways, shots, seed)
+        about |= {"held_out": tasks.held_out, "ways": tasks.ways}
+        made_from = {name: about[name] for name in ("seed", "episodes", "ways", "shots")}
+        for name, table in (("features", features), ("validation", validation)):
+            made_from[name] = None if table is None else _digest(table.features, table.need_labels())
+        made_from["start"] = {name: _digest(*arrays.values()) for name, arrays in start.items()}
+        file = Checkpoint(None if checkpoint is None else Path(checkpoint), save_every)
         names = list(dict.fromkeys(heads))
         for i, name in enumerate(names):
-            if name not in file.finished:
-                report = partial(_report, progress, i, len(names), episodes)
-                file.finish(name, *trainer.train(name, HEADS[name], episodes, file, report, start.get(name)))
-            learned[name], about["heads"][name] = file.finished[name]
+            stage = HeadStage(name, HEADS[name], tasks, episodes, made_from, start.get(name))
+            learn(stage, file, partial(_report, progress, i, len(names), episodes))
+            _report(progress, i, len(names), episodes, 1, 1)
+            reached, learned[name] = stage.reached, stage.best
+            about["heads"][name] = {
+                "step": reached.best_step, "steps": reached.step, "before": reached.before, "after": reached.best,
+            }  # fmt: skip
     negative_rows = np.random.default_rng([seed, 1]).permutation(len(features))[: max(0, negatives)]
     sample = features.features[negative_rows].astype(np.float32) if len(negative_rows) else None
     return Base(mean, learned, sample, about)
@@ -129,33 +125,14 @@ def check_heads(names: Sequence[str]) -> None:
 def _report(progress: Progress | None, before: int, count: int, episodes: int, done: int, total: int) -> None:
     """Report the progress of all heads together: each counts as many tasks."""
     if progress is not None:
-        progress(before * episodes + episodes * done // total, count * episodes)
+        progress(before * episodes + episodes * done // max(total, 1), count * episodes)
 
 
-def _check_start(start: Mapping[str, Mapping[str, np.ndarray]], heads: Sequence[str], dimension: int) -> None:
-    """Raise ValueError unless these are arrays of heads that are to be learned."""
-    for name, arrays in start.items():
-        if name not in heads:
-            raise ValueError(f"there is a start for head {name!r}, which is not learned here: name it in heads too")
-        try:
-            check_arrays(arrays, AXES.get(name, {}), {"D": dimension})
-        except KeyError as missing:
-            raise ValueError(f"the start of head {name!r} has no array {missing}") from None
-        except ValueError as error:
-            raise ValueError(f"the start of head {name!r}: {error}") from None
-
-
-def _digest_of(arrays: Mapping[str, np.ndarray]) -> str:
-    """Return a digest of the arrays of a head."""
+def _digest(*arrays: np.ndarray) -> str:
     hasher = blake2b(digest_size=16)
-    for name, array in sorted(arrays.items()):
-        hasher.update(f"{name} {array.shape};".encode())
-        hasher.update(np.ascontiguousarray(array, np.float32).data)
-    return hasher.hexdigest()
-
-
-def _digest(table: FeatureTable) -> str:
-    """Return a digest of the features and labels."""
-    hasher = blake2b(np.ascontiguousarray(table.features).data, digest_size=16)
-    hasher.update("\0".join(map(str, table.need_labels())).encode())
+    for array in arrays:
+        hasher.update(f"{array.shape};".encode())
+        hasher.update(
+            "\0".join(map(str, array)).encode() if array.dtype.kind in "OU" else np.ascontiguousarray(array).data
+        )
     return hasher.hexdigest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -56,23 +56,10 @@ def _constants(rate: float, bias: float) -> Arrays:
     return {"log_rates": np.log(np.array([rate, BIAS_RATE], np.float32)), "bias": np.full(1, bias, np.float32)}
 
 
-def score(
-    arrays: Mapping[str, Any],
-    support: Any,
-    labels: np.ndarray,
-    query: Any,
-    cut: Callable[[Any], Any] = ood_maml.same,
-) -> Scores:
+def score(arrays: Mapping[str, Any], support: Any, labels: np.ndarray, query: Any) -> Scores:
     """Return the logits of the adapted detectors, and how surely the best of them rejects."""
-    s = ood_maml.logits(ood_maml.adapt(support, labels, arrays, cut=cut), query, arrays)
+    s = ood_maml.logits(ood_maml.adapt(support, labels, arrays), query, arrays)
     return s, rejection(s, arrays)
 
 
-def score_first_order(arrays: Mapping[str, Any], support: Any, labels: np.ndarray, query: Any) -> Scores:
-    """As `score`, with the gradients of the inner steps as constants."""
-    return score(arrays, support, labels, query, cut=lambda gradient: gradient.detach())
-
-
-HEAD = Head(
-    start, score, one_class_loss, lambda dimension: min(0.2 / dimension, 1e-3), score_first_order=score_first_order
-)
+HEAD = Head(start, score, one_class_loss, lambda dimension: min(0.2 / dimension, 1e-3))

@@ -15,8 +15,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
+from handful.project.items import TEXTS
 from handful.project.live import LiveProject
-from handful.project.pile import TEXTS, UPLOAD_PREFIX
+from handful.project.pile import UPLOAD_PREFIX
 from handful.project.refusal import Refusal
 from handful.utils.text import is_blank
 

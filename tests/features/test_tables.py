@@ -1,6 +1,7 @@
 """Tables as people really have them: read right, or refused by a sentence that says where the mistake is."""
 
 import decimal
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,8 @@ from handful.project.summary import almost_alike
 HEADER = "path,label,a,b,c"
 ROWS = ["p0,x,4,0.5,0.25", "p1,y,0.5,4,0.25", "p2,,4,0.25,0.5"]
 FEATURES = [[4, 0.5, 0.25], [0.5, 4, 0.25], [4, 0.25, 0.5]]
+X = [[1.0, 2.0], [3.0, 4.5], [-1.0, 0.25]]
+LABELS = ["hen", None, "owl"]
 
 
 def text(folder, *lines, start="", end="\n", encoding="utf-8"):
@@ -21,11 +24,74 @@ def text(folder, *lines, start="", end="\n", encoding="utf-8"):
 
 
 def save(folder, columns, name="t.parquet"):
-    parquet.write_table(pa.table(columns), folder / name)
+    parquet.write_table(columns if isinstance(columns, pa.Table) else pa.table(columns), folder / name)
     return folder / name
 
 
-# ---- CSV
+# ---- features
+
+
+def test_columns_of_numbers_are_features_but_for_what_stands_beside_them(tmp_path):
+    path = text(
+        tmp_path, "path,f1,label,f2,split,note", "a.png,1,hen,2,1,x", "b.png,3,,4.5,2,y", "c.png,-1,owl,.25,3,z"
+    )
+    found = read(path)
+    np.testing.assert_array_equal(found.features, X)
+    assert found.label_names == LABELS
+    assert found.names == ["a.png", "b.png", "c.png"]
+
+
+def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"f1": [1.0, 3.0, -1.0], "f2": [2.0, 4.5, 0.25], "label": LABELS}, index=[7, 5, 6])
+    frame.to_parquet(tmp_path / "t.parquet")
+    np.testing.assert_array_equal(read(tmp_path / "t.parquet").features, X)
+    for name in ("", "Unnamed: 0", " "):
+        found = read(text(tmp_path, f"{name},f,label", "0,5,x", "1,6,y"))
+        np.testing.assert_array_equal(found.features, [[5], [6]])
+    assert read(text(tmp_path, "0,1,2,label", "5,6,7,x")).columns == ["0", "1", "2"]  # names that pandas gives
+
+
+def test_a_column_of_json_lists(tmp_path):
+    lines = [f'"{json.dumps(row)}",{label or ""}' for row, label in zip(X, LABELS, strict=True)]
+    found = read(text(tmp_path, "embedding,label", *lines))
+    np.testing.assert_array_equal(found.features, X)
+    assert found.label_names == LABELS
+    same = read(save(tmp_path, {"embedding": [json.dumps(row) for row in X], "label": LABELS}))
+    np.testing.assert_array_equal(same.features, X)
+
+
+def test_columns_of_any_kind_of_number_are_read(tmp_path):
+    columns = {
+        "a": [decimal.Decimal("1.5"), decimal.Decimal("2.5")], "b": pa.array([1, 2], pa.uint8()), "c": [0.5, 0.25],
+        "when": pa.array([1, 2], pa.timestamp("s")), "kind": pa.array(["u", "v"]).dictionary_encode(),
+        "label": pa.array(["x", None]).dictionary_encode(),
+    }  # fmt: skip
+    found = read(save(tmp_path, columns))
+    np.testing.assert_array_equal(found.features, [[1.5, 1, 0.5], [2.5, 2, 0.25]])
+    assert found.columns == ["a", "b", "c"]
+    assert found.label_names == ["x", None]
+
+
+def test_large_whole_numbers_keep_their_digits(tmp_path):
+    values = [[2**40 + 1, 5], [2**40 + 3, 5]]
+    lists = read(save(tmp_path, {"embedding": pa.array(values, pa.list_(pa.int64()))}))
+    columns = read(save(tmp_path, {"a": [2**40 + 1, 2**40 + 3], "b": [5, 5]}))
+    np.testing.assert_array_equal(lists.features, values)
+    np.testing.assert_array_equal(columns.features, values)
+
+
+def test_words_and_dates_beside_the_features_are_passed_over(tmp_path):
+    path = text(tmp_path, "f,note,when,code,empty", "1,good,2024-01-01,A1,", "2,bad,2024-01-02,7,", "3,,,B2,")
+    np.testing.assert_array_equal(read(path).features, [[1], [2], [3]])
+
+
+def test_paths_are_kept_to_the_last_blank(tmp_path):
+    path = text(tmp_path, "path,f", '" a.jpg ",1', "1.0,2", "  ,3", '"b\nc.jpg",4')
+    assert read(path).names == [" a.jpg ", "1.0", "row 2", "b\nc.jpg"]
+
+
+# ---- files as they are written
 
 
 def test_what_editors_add_changes_nothing(tmp_path):
@@ -67,67 +133,39 @@ def test_a_long_csv_file_may_have_its_first_word_late(tmp_path):
     assert found.others["note"].tolist()[-2:] == ["4999", "late"]
 
 
-MISTAKES = {
-    "semicolons": ([line.replace(",", ";") for line in (HEADER, *ROWS)], "separated by ';'"),
-    "tabs": ([line.replace(",", "\t") for line in (HEADER, *ROWS)], r"separated by '\\t'"),
-    "a word among numbers": ([HEADER, *ROWS, "p3,,1,abc,2"], "column 'b' holds numbers, but 'abc' in row 3"),
-    "decimal commas": ([HEADER, 'p0,x,"4,5","0,5",1', 'p1,y,"1,5","4,5",2'], "'a' has numbers with a comma, as '4,5'"),
-    "one decimal comma": ([HEADER, *ROWS, 'p3,,1,"0,5",2'], "'b' has numbers with a comma"),
-    "no number in a cell": ([HEADER, *ROWS, "p3,,1,,2"], "NaN at row 3, column 1"),
-    "the word nan": ([HEADER, *ROWS, "p3,,1,nan,2"], "NaN at row 3, column 1"),
-    "a short row": ([HEADER, *ROWS, "p3,,1"], "line 5 has 3 cells, but the first line has 5"),
-    "a comment above": (["# mine", HEADER, *ROWS], "line 2 has 5 cells, but the first line has 1"),
-    "a comment below": ([HEADER, *ROWS, "# mine"], "line 5 has 1 cells, but the first line has 5"),
-    "blanks in the header": ([HEADER.replace(",", ", "), *ROWS], "a column ' label', but no 'label'"),
-    "capitals in the header": ([HEADER.title(), *ROWS], "a column 'Label', but no 'label'"),
-    "two columns of labels": (["label,label,a", "x,y,1"], "more than one column 'label'"),
-    "no header": (ROWS, "the first line holds numbers"),
-    "no header of whole numbers": (["3,3,4", "1,2,3"], "the first line holds numbers"),
-    "a quote that is never closed": ([HEADER, *ROWS, 'p3,"x,1,2,3'], "line 5 cannot be read .a quote is never closed"),
-    "a missing label": ([HEADER, *ROWS, "p3,nan,1,2,3"], "the label 'nan' of row 3 looks like a missing label"),
-    "a label of Python": ([HEADER, *ROWS, "p3,None,1,2,3"], "the label 'None' of row 3"),
-}
-
-
-def test_a_mistake_is_said(tmp_path):
-    for name in MISTAKES:
-        lines, said = MISTAKES[name]
-        with pytest.raises(ValueError, match=said) as raised:
-            read(text(tmp_path, *lines))
-        assert len(str(raised.value)) < 400
-
-
-def test_another_encoding_is_refused(tmp_path):
-    for encoding in (
-        "utf-16",
-        "latin-1",
-    ):
-        with pytest.raises(ValueError, match="t.csv"):
-            read(text(tmp_path, HEADER, "é,x,1,2,3", encoding=encoding))
-
-
-def test_the_index_that_pandas_writes_to_csv_is_no_feature(tmp_path):
-    for name in ("", "Unnamed: 0", " "):
-        found = read(text(tmp_path, f"{name},f,label", "0,5,x", "1,6,y"))
-        np.testing.assert_array_equal(found.features, [[5], [6]])
-
-
-def test_columns_that_pandas_numbers_are_features(tmp_path):
-    found = read(text(tmp_path, "0,1,2,label", "5,6,7,x"))
-    assert found.columns == ["0", "1", "2"]
-
-
-def test_words_and_dates_beside_the_features_are_passed_over(tmp_path):
-    path = text(tmp_path, "f,note,when,code,empty", "1,good,2024-01-01,A1,", "2,bad,2024-01-02,7,", "3,,,B2,")
-    np.testing.assert_array_equal(read(path).features, [[1], [2], [3]])
-
-
-def test_paths_are_kept_to_the_last_blank(tmp_path):
-    path = text(tmp_path, "path,f", '" a.jpg ",1', "1.0,2", "  ,3", '"b\nc.jpg",4')
-    assert read(path).names == [" a.jpg ", "1.0", "row 2", "b\nc.jpg"]
-
-
 # ---- labels
+
+
+def test_labels_of_a_csv_are_text_as_written_and_blank_where_blank(tmp_path):
+    for written, labels in (
+        (["hen", "", "  ", " owl "], ["hen", None, None, "owl"]),
+        (["1", "", "2", "10"], ["1", None, "2", "10"]),
+        (["1.0", "", "2.0", "10.0"], ["1", None, "2", "10"]),  # how pandas writes integers with blanks
+        (["1.0", "", "2.5", "x"], ["1.0", None, "2.5", "x"]),
+        (["007", "", "7", "1e3"], ["007", None, "7", "1e3"]),
+        (["1", "-1", "2", "-1"], ["1", None, "2", None]),  # scikit-learn's unlabelled
+        (["", "", "", ""], [None] * 4),
+        (["true", "NA", "2020-01-01", "ünï"], ["true", "NA", "2020-01-01", "ünï"]),
+    ):
+        lines = [f"{i},{label}" for i, label in enumerate(written)]
+        assert read(text(tmp_path, "f,label", *lines)).label_names == labels
+
+
+def test_labels_of_a_parquet_may_be_numbers_too(tmp_path):
+    for column, labels in (
+        (pa.array([1, None, 2]), ["1", None, "2"]),
+        (pa.array([1.0, None, 2.0]), ["1", None, "2"]),
+        (pa.array([1.0, float("nan"), 2.0]), ["1", None, "2"]),
+        (pa.array([1, -1, 2]), ["1", None, "2"]),
+        (pa.array(["a", "", "b"]).dictionary_encode(), ["a", None, "b"]),
+        (pa.nulls(3), [None] * 3),
+    ):
+        assert read(save(tmp_path, {"embedding": X, "label": column})).label_names == labels
+
+
+def test_without_a_column_of_labels_no_row_has_one(tmp_path):
+    assert read(text(tmp_path, "f,kind", "1,a", "2,b")).label_names == [None, None]
+    assert read(text(tmp_path, "f,kind", "1,a", "2,b"), label="kind").label_names == ["a", "b"]
 
 
 def test_labels_are_compared_as_people_see_them(tmp_path):
@@ -153,6 +191,63 @@ def test_names_that_are_almost_alike_are_told():
     ]
     assert almost_alike(["1.0", "1", "10", "a.0"]) == [("1.0", "1")]
     assert almost_alike(["cat", "dog"]) == []
+
+
+# ---- mistakes
+
+
+MISTAKES = {
+    "semicolons": ([line.replace(",", ";") for line in (HEADER, *ROWS)], "separated by ';'"),
+    "tabs": ([line.replace(",", "\t") for line in (HEADER, *ROWS)], r"separated by '\\t'"),
+    "a word among numbers": ([HEADER, *ROWS, "p3,,1,abc,2"], "column 'b' holds numbers, but 'abc' in row 3"),
+    "decimal commas": ([HEADER, 'p0,x,"4,5","0,5",1', 'p1,y,"1,5","4,5",2'], "'a' has numbers with a comma, as '4,5'"),
+    "one decimal comma": ([HEADER, *ROWS, 'p3,,1,"0,5",2'], "'b' has numbers with a comma"),
+    "no number in a cell": ([HEADER, *ROWS, "p3,,1,,2"], "NaN at row 3, column 1"),
+    "the word nan": ([HEADER, *ROWS, "p3,,1,nan,2"], "NaN at row 3, column 1"),
+    "a short row": ([HEADER, *ROWS, "p3,,1"], "line 5 has 3 cells, but the first line has 5"),
+    "a comment above": (["# mine", HEADER, *ROWS], "line 2 has 5 cells, but the first line has 1"),
+    "a comment below": ([HEADER, *ROWS, "# mine"], "line 5 has 1 cells, but the first line has 5"),
+    "blanks in the header": ([HEADER.replace(",", ", "), *ROWS], "a column ' label', but no 'label'"),
+    "capitals in the header": ([HEADER.title(), *ROWS], "a column 'Label', but no 'label'"),
+    "two columns of labels": (["label,label,a", "x,y,1"], "more than one column 'label'"),
+    "no header": (ROWS, "the first line holds numbers"),
+    "no header of whole numbers": (["3,3,4", "1,2,3"], "the first line holds numbers"),
+    "a quote that is never closed": ([HEADER, *ROWS, 'p3,"x,1,2,3'], "line 5 cannot be read .a quote is never closed"),
+    "a missing label": ([HEADER, *ROWS, "p3,nan,1,2,3"], "the label 'nan' of row 3 looks like a missing label"),
+    "a label of Python": ([HEADER, *ROWS, "p3,None,1,2,3"], "the label 'None' of row 3"),
+}
+BAD = {
+    "NaN": (lambda d: save(d, {"embedding": [[1.0, 2.0], [3.0, float("nan")]]}), "NaN at row 1, column 1"),
+    "infinity": (lambda d: save(d, {"embedding": [[1.0, 2.0], [3.0, float("inf")]]}), "infinity at row 1, column 1"),
+    "a blank number": (lambda d: text(d, "f,g", "1,2", "3,"), "NaN at row 1, column 1"),
+    "unequal JSON": (lambda d: text(d, "embedding", '"[1, 2]"', '"[1]"'), "2 numbers in row 0 but 1 in row 1"),
+    "words": (lambda d: text(d, "embedding", '"[1, 2]"', "hen"), "not a JSON list of numbers in row 1"),
+    "lists of lists": (lambda d: text(d, "embedding", '"[[1], [2]]"'), "not a JSON list of numbers in row 0"),
+    "deep lists": (lambda d: text(d, "embedding", "[" * 100_000), "not a JSON list of numbers in row 0"),
+    "no numbers": (lambda d: text(d, "a,label", "x,hen"), "no column 'embedding' and no column of numbers, only 'a'"),
+    "no rows": (lambda d: text(d, "f,label"), "the table has no rows"),
+    "numbers as text": (lambda d: save(d, {"a": [1.0, 2.0], "b": ["1", "2"]}), "column 'b' holds numbers as text"),
+    "a missing whole number": (lambda d: save(d, {"a": pa.array([1, None], pa.int64())}), "NaN at row 1, column 0"),
+    "UTF-16": (lambda d: text(d, HEADER, "é,x,1,2,3", encoding="utf-16"), "t.csv"),
+    "Latin-1": (lambda d: text(d, HEADER, "é,x,1,2,3", encoding="latin-1"), "it is not UTF-8 text, at byte"),
+}
+
+
+def test_a_mistake_is_said_with_the_file_and_the_place(tmp_path):
+    cases = {name: (lambda d, lines=lines: text(d, *lines), said) for name, (lines, said) in MISTAKES.items()} | BAD
+    for name, (make, said) in cases.items():
+        path = make(tmp_path)
+        with pytest.raises(ValueError, match=said) as refused:
+            read(path)
+        assert str(refused.value).startswith(f"{str(path)!r}: "), name
+        assert len(str(refused.value)) < 450, name
+
+
+def test_columns_of_one_name_are_all_features(tmp_path):
+    np.testing.assert_array_equal(read(text(tmp_path, "f,f,label", "1,2,a")).features, [[1, 2]])
+
+
+# ---- commands on such tables
 
 
 def rows(n=6):
@@ -187,7 +282,7 @@ def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
     from handful.project.items import read_examples
 
     class Backbone:
-        name, fingerprint, dimension, base = "mean", "1", 3, None
+        kind, name, fingerprint, dimension, base = "pictures", "mean", "1", 3, None
 
     def embed(folder, paths, backbone, what, progress, strict):
         files = list(map(str, paths))
@@ -198,9 +293,6 @@ def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
         Image.new("RGB", (4, 4), (i, 0, 0)).save(tmp_path / folder / "a.png")
     items = read_examples(tmp_path, Backbone(), progress=lambda *_: None, embedder=embed)
     assert sorted(items.labels) == ["x", "\u00e9", "\u00e9"]
-
-
-# ---- features
 
 
 def test_examples_that_are_all_the_same_are_refused(handful, tmp_path):
@@ -229,58 +321,6 @@ def test_copies_of_examples_in_the_pile_get_their_label(handful, tmp_path):
     done = handful("label", table(tmp_path, features), "-o", "out")
     assert done.returncode == 0, done.stderr
     assert parquet.read_table("out/labels.parquet")["label"].to_pylist()[:6] == ["x"] * 3 + ["y"] * 3
-
-
-def test_numbers_of_any_kind_are_features(tmp_path):
-    for kind in (
-        pa.int8(),
-        pa.int64(),
-        pa.uint16(),
-        pa.float16(),
-        pa.float32(),
-    ):
-        values = np.array([[1, 2], [3, 100]])
-        convert = np.float16 if pa.types.is_float16(kind) else int
-        lists = pa.array([[convert(v) for v in row] for row in values.tolist()], pa.list_(kind))
-        np.testing.assert_array_equal(read(save(tmp_path, {"embedding": lists})).features, values)
-
-
-def test_large_whole_numbers_keep_their_digits(tmp_path):
-    values = [[2**40 + 1, 5], [2**40 + 3, 5]]
-    lists = read(save(tmp_path, {"embedding": pa.array(values, pa.list_(pa.int64()))}))
-    columns = read(save(tmp_path, {"a": [2**40 + 1, 2**40 + 3], "b": [5, 5]}))
-    np.testing.assert_array_equal(lists.features, values)
-    np.testing.assert_array_equal(columns.features, values)
-
-
-def test_lists_that_are_no_features_are_refused(tmp_path):
-    for column, said in (
-        ([[1.0], None], "no embedding in row 1"),
-        ([[1.0, 2.0], [1.0, None]], "no number in row 1, position 1"),
-        ([[[1.0]], [[2.0]]], "a list of numbers in each row is needed"),
-        ([[True], [False]], "a list of numbers in each row is needed"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            read(save(tmp_path, {"embedding": column}))
-
-
-def test_columns_of_any_kind_of_number_are_read(tmp_path):
-    columns = {
-        "a": [decimal.Decimal("1.5"), decimal.Decimal("2.5")], "b": pa.array([1, 2], pa.uint8()), "c": [0.5, 0.25],
-        "when": pa.array([1, 2], pa.timestamp("s")), "kind": pa.array(["u", "v"]).dictionary_encode(),
-        "label": pa.array(["x", None]).dictionary_encode(),
-    }  # fmt: skip
-    found = read(save(tmp_path, columns))
-    np.testing.assert_array_equal(found.features, [[1.5, 1, 0.5], [2.5, 2, 0.25]])
-    assert found.columns == ["a", "b", "c"]
-    assert found.label_names == ["x", None]
-
-
-def test_numbers_as_text_in_a_parquet_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="column 'b' holds numbers as text"):
-        read(save(tmp_path, {"a": [1.0, 2.0], "b": ["1", "2"]}))
-    with pytest.raises(ValueError, match="NaN at row 1, column 0"):
-        read(save(tmp_path, {"a": pa.array([1, None], pa.int64())}))
 
 
 # ---- columns of two tables

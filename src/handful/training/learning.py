@@ -1,0 +1,262 @@
+"""The loop of everything that is learned: steps, validations, the best step, and the state on disk.
+
+A `Stage` is a backbone, a head, or both together. It says how to make a step and how to validate; `learn` does the
+rest. All random numbers of a step depend only on the seed and the number of the step, so what `Stage.state` returns is
+all that the next step depends on: learning that was interrupted ends with the same arrays as without a break.
+
+The state of several stages is one safetensors file, replaced as a whole: a kill never damages it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from handful.utils.files import write_whole
+from handful.utils.tensor_file import read_tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
+
+T = TypeVar("T")
+Arrays = dict[str, np.ndarray]
+Progress = Callable[[int, int], object]  # called with how much is done, and of how much
+KEY = "handful.learning"
+MOMENTS = ("momentum_buffer", "exp_avg", "exp_avg_sq")  # of the optimisers of torch
+SAVE_EVERY_S = 60.0
+
+
+@dataclass
+class Reached:
+    """How far a stage is, as plain data."""
+
+    step: int = 0  # steps that were made
+    best_step: int = 0  # 0: the start is the best
+    before: dict[str, Any] = field(default_factory=dict)  # figures of the start
+    best: dict[str, Any] = field(default_factory=dict)  # figures of the best step
+    losses: list[float] = field(default_factory=list)  # since the last validation
+    rows: list[dict[str, Any]] = field(default_factory=list)  # figures of each validation
+    seconds: float = 0.0
+    is_finished: bool = False
+
+
+class Stage:
+    """Something that learns step by step, and of which the best step is kept.
+
+    Subclasses set `name`, `steps` and `made_from`, plain data that decides the result, before learning begins.
+    """
+
+    name: str
+    steps: int
+    made_from: dict[str, Any]
+
+    def __init__(self) -> None:
+        self.reached = Reached()
+        self.best: Arrays = {}  # the result: arrays of the best step
+
+    def start(self) -> None:
+        """Make ready for the first step."""
+
+    def step(self, number: int) -> float:
+        """Make step `number`, and return the loss before it."""
+        raise NotImplementedError
+
+    def is_validation_due(self) -> bool:
+        """Whether a validation follows the last step."""
+        raise NotImplementedError
+
+    def validate(self) -> dict[str, Any]:
+        """Return the figures of the last step."""
+        raise NotImplementedError
+
+    def is_better(self, figures: Mapping[str, Any]) -> bool:
+        """Whether accuracy and AUROC are better in sum, and neither is worse than before learning."""
+        best, before, names = self.reached.best, self.reached.before, ("accuracy", "auroc")
+        is_worse = any(figures[name] < before[name] for name in names)
+        return not is_worse and sum(figures[name] for name in names) > sum(best[name] for name in names)
+
+    def result(self, figures: Mapping[str, Any]) -> Arrays:
+        """Return a copy of the arrays that are learned."""
+        raise NotImplementedError
+
+    def is_past_its_best(self) -> bool:
+        """Whether later steps are not worth their time."""
+        return False
+
+    def state(self) -> Arrays:
+        """Return a copy of all arrays on which the next step depends."""
+        raise NotImplementedError
+
+    def restore(self, state: Arrays) -> None:
+        """Continue from such a state."""
+        raise NotImplementedError
+
+
+class Saved(NamedTuple):
+    """What a checkpoint holds of one stage."""
+
+    made_from: dict[str, Any]
+    reached: dict[str, Any]
+    arrays: Arrays
+
+
+class Checkpoint:
+    """The stages that are finished, and the state of the one that is not. Without a path nothing is written.
+
+    Parameters
+    ----------
+    path : Path or None
+        The file.
+    save_every : float
+        Seconds between two writings.
+    """
+
+    def __init__(self, path: Path | None, save_every: float = SAVE_EVERY_S) -> None:
+        self.path, self.save_every, self.written = path, save_every, time.monotonic()
+        self.stages: dict[str, Saved] = {}
+        if path is None or not path.exists():
+            return
+        try:
+            header, arrays = read_tensors(path, KEY, "it is not a checkpoint")
+            for name, (made_from, reached) in header.items():
+                self.stages[name] = Saved(made_from, asdict(Reached(**reached)), with_prefix(arrays, f"{name}/"))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} is damaged, or not a checkpoint of handful: remove it to start again ({error})"
+            ) from None
+
+    def of(self, stage: Stage) -> Saved | None:
+        """Return what is stored of a stage; an error if it was made from something else."""
+        saved = self.stages.get(stage.name)
+        if saved is None:
+            return None
+        now = json.loads(json.dumps(stage.made_from))  # tuples become lists
+        differences = [
+            f"{name} {saved.made_from.get(name)} there and {value} here"
+            for name, value in now.items()
+            if saved.made_from.get(name) != value
+        ]
+        if differences:
+            raise ValueError(
+                f"{self.path} holds a training with other settings or data ({'; '.join(differences)}): continue with "
+                "the same ones, name another output, or remove the file to start again"
+            )
+        return saved
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the file is to be written, and the last time was long enough ago."""
+        return self.path is not None and time.monotonic() - self.written >= self.save_every
+
+    def save(self, stage: Stage) -> None:
+        """Write the file with the state of a stage, or with its result if it is finished."""
+        if self.path is None:
+            return
+        from safetensors.numpy import save
+
+        state = {} if stage.reached.is_finished else {f"now/{name}": array for name, array in stage.state().items()}
+        arrays = state | {f"best/{name}": array for name, array in stage.best.items()}
+        self.stages[stage.name] = Saved(stage.made_from, asdict(stage.reached), arrays)
+        header = {name: (saved.made_from, saved.reached) for name, saved in self.stages.items()}
+        tensors = {
+            f"{name}/{key}": np.asarray(array, order="C")
+            for name, saved in self.stages.items()
+            for key, array in saved.arrays.items()
+        }
+        write_whole(self.path, save(tensors, metadata={KEY: json.dumps(header)}))
+        self.written = time.monotonic()
+
+
+def learn(
+    stage: Stage,
+    checkpoint: Checkpoint,
+    progress: Progress = lambda done, total: None,
+    on_validation: Callable[[dict[str, Any]], object] = lambda row: None,
+) -> None:
+    """Learn until the last step; afterwards `stage.best` and `stage.reached` are the result.
+
+    Ctrl-C saves nothing: it may come in the middle of a step, and the last checkpoint is complete.
+
+    Parameters
+    ----------
+    stage : Stage
+        What is learned.
+    checkpoint : Checkpoint
+        Where the state is kept.
+    progress : callable
+        Called with the number of steps, and of all steps.
+    on_validation : callable
+        Called with the figures of each validation.
+    """
+    saved = checkpoint.of(stage)
+    if saved is None:
+        stage.start()
+    else:
+        stage.reached, stage.best = Reached(**saved.reached), with_prefix(saved.arrays, "best/")
+        if not stage.reached.is_finished:
+            stage.restore(with_prefix(saved.arrays, "now/"))
+    reached = stage.reached
+    begun = time.monotonic() - reached.seconds
+    progress(reached.step, stage.steps)
+    while not reached.is_finished:
+        if reached.step < stage.steps and not stage.is_past_its_best():
+            reached.losses.append(stage.step(reached.step))
+            reached.step += 1
+            progress(reached.step, stage.steps)
+            if stage.is_validation_due():
+                figures = stage.validate()
+                reached.rows.append(figures)
+                reached.losses = []
+                if stage.is_better(figures):
+                    reached.best, reached.best_step, stage.best = figures, reached.step, stage.result(figures)
+                on_validation(figures)
+        else:
+            reached.is_finished = True
+        reached.seconds = time.monotonic() - begun
+        if reached.is_finished or checkpoint.is_due:
+            checkpoint.save(stage)
+
+
+def with_prefix(arrays: Mapping[str, T], prefix: str) -> dict[str, T]:
+    """Return the entries whose names begin with the prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+# ---- torch
+
+
+def copied(tensors: Mapping[str, Tensor]) -> Arrays:
+    """Return copies of tensors as NumPy arrays."""
+    return {name: np.array(value.detach().cpu().numpy(), order="C") for name, value in tensors.items()}
+
+
+def state_of(optimiser: Optimizer, parameters: Mapping[str, Tensor]) -> Arrays:
+    """Return copies of parameters and of what the optimiser remembers of each."""
+    arrays = {f"value.{name}": value for name, value in parameters.items()}
+    for name, parameter in parameters.items():
+        remembered = optimiser.state.get(parameter, {})
+        arrays |= {f"{key}.{name}": remembered[key] for key in MOMENTS if remembered.get(key) is not None}
+    return copied(arrays)
+
+
+def restore_into(optimiser: Optimizer, parameters: Mapping[str, Tensor], state: Arrays, step: int) -> None:
+    """Set parameters and the memory of their optimiser to those of `state_of` after `step` steps."""
+    import torch
+
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(torch.from_numpy(state[f"value.{name}"]))
+            remembered = {
+                key: torch.empty_like(parameter).copy_(torch.from_numpy(state[f"{key}.{name}"]))
+                for key in MOMENTS
+                if f"{key}.{name}" in state
+            }  # in the parameter's own layout
+            if remembered:
+                optimiser.state[parameter] = {"step": torch.tensor(float(step))} | remembered
