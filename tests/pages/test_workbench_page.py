@@ -34,9 +34,8 @@ from workbench_pages import (
     to_the_first_tile,
     told,
     until,
-    write_pile,
 )
-from workbenches import client_of
+from workbenches import client_of, write_pile
 from workbenches import run as run_job
 
 from handful.workbench import LiveProject
