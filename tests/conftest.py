@@ -19,7 +19,6 @@ from hypothesis import settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # before NumPy: BLAS threads of several workers wait for one another
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("HANDFUL_BACKEND", "array")  # else the last bits would depend on what ran before
 
 from handful.features import Protocol, digits, draw
 

@@ -79,7 +79,7 @@ def test_every_method_is_one_file_with_its_reference_and_sees_no_truth():
 
 def test_importing_handful_pulls_in_nothing_heavy():
     script = "import handful, sys; print([m for m in sys.modules if m.split('.')[0] in %r])"
-    heavy = ["sklearn", "scipy", "pyarrow", "numba", "torch", "PIL", "matplotlib"]
+    heavy = ["sklearn", "scipy", "pyarrow", "torch", "PIL", "matplotlib"]
     done = subprocess.run([sys.executable, "-c", script % heavy], capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
 
@@ -100,7 +100,7 @@ def test_help_pulls_in_nothing_heavy():
 def test_the_plain_install_stays_light():
     text = (ROOT / "pyproject.toml").read_text()
     base = re.search(r"^dependencies = \[(.*?)^\]", text, re.M | re.S)[1]
-    assert not re.search(r"^\s*\"(torch|numba|onnx|ray|fastapi|pyod)", base, re.M)
+    assert not re.search(r"^\s*\"(torch|onnx|ray|fastapi|pyod)", base, re.M)
 
 
 def test_versions_agree():

@@ -47,17 +47,30 @@ def client_of(project, token=TOKEN):
 
 
 def contents(project):
-    """Everything in the database, as one could see it with another program."""
+    """Everything in the database, as one could see it with another program; labels and classes follow from events."""
     path = project.store.path if hasattr(project, "store") else project
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        tables = ("items", "classes", "labels", "history")
-        found = {name: db.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in tables}
-        return found | {"runs": db.execute("SELECT id, made, threshold FROM runs").fetchall()}
+        found = {name: db.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in ("items", "events")}
+        events = db.execute("SELECT what FROM events WHERE NOT is_undone ORDER BY id").fetchall()
+        found["runs"] = db.execute("SELECT id, made FROM runs").fetchall()
+    labels, classes, checks = {}, {}, {}
+    for event in (json.loads(what) for (what,) in events):
+        for number, name, key in event.get("classes", ()):
+            classes[number] = name, key
+            if name is None:
+                labels = {item: code for item, code in labels.items() if code != number}
+        labels |= dict(event.get("labels", ()))
+        checks |= {(run, item): answer for run, item, answer in event.get("checks", ())}
+    return found | {
+        "labels": {item: code for item, code in sorted(labels.items()) if code is not None},
+        "classes": {number: row for number, row in classes.items() if row[0] is not None},
+        "checks": sorted((*of, answer) for of, answer in checks.items() if answer is not None),
+    }
 
 
 def labels_in(path):
-    return dict(tuple(row) for row in contents(path)["labels"])
+    return contents(path)["labels"]
 
 
 def show(client, truth, kinds, shots=5):

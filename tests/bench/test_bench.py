@@ -149,9 +149,8 @@ def test_the_other_of_a_difference_is_named_by_its_row_its_method_or_as_it_was_g
         of.row("oslo")
 
 
-def test_jobs_change_nothing(embedded, tmp_path, monkeypatch):
-    """For every method, those that draw random numbers too. Without kernels, which a process loads when it has time."""
-    monkeypatch.setenv("HANDFUL_BACKEND", "array")
+def test_jobs_change_nothing(embedded, tmp_path):
+    """For every method, those that draw random numbers too."""
     methods = ",".join(list_methods()).replace("iforest", "iforest:trees=10")
     base, made = base_for(embedded.dimension), []
     for jobs in (1, 2):

@@ -5,10 +5,8 @@ import pytest
 from loops import loop
 
 import handful
-from handful.core.arrays import with_unknown
 from handful.core.checks import fit_labels
-from handful.engines.descent import descend
-from handful.engines.infomax import InfoMax, example_weights
+from handful.engines.infomax import example_weights
 from handful.methods import eol as eol_file
 from handful.methods.contract import Solution
 from handful.methods.registry import METHODS, find_method
@@ -122,21 +120,6 @@ def test_the_slopes_of_the_loss_with_them_are_its_derivatives():
         step[0, i, j] = 1e-5
         difference = head(support + step, onehot, query)[0] - head(support - step, onehot, query)[0]
         assert slope[0, i, j] == pytest.approx(float(difference[0]) / 2e-5, abs=1e-7)
-
-
-@loop("count", [2, 9])
-@loop("outlier", ["mean", 0.7])
-def test_the_fused_kernel_agrees(count, outlier):
-    pytest.importorskip("numba")
-    draw = np.random.default_rng(1)
-    support, query = draw.normal(size=(2, 6, 20)).astype("f4"), draw.normal(size=(2, 15, 20)).astype("f4")
-    unknown = draw.normal(size=(2, count, 20)).astype("f4")
-    examples, codes = with_unknown(support, np.stack([LABELS] * 2), unknown)
-    head = InfoMax(co=[0.1] * 3, ma=[1.0] * 3, w=[1.0] * 3, outlier=outlier)
-    array, fast = (
-        descend(examples, codes, query, head, ways=2, steps=20, backend=backend) for backend in ("array", "fast")
-    )
-    assert np.abs(array.query_probabilities - fast.query_probabilities).max() < 1e-4
 
 
 @loop(

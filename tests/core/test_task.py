@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -276,17 +274,6 @@ def test_a_task_without_pile_learns_its_classes_and_says_nothing_of_nobody(metho
     assert result.labels.shape == result.confidence.shape == ((0,) if size == 1 else (2, 0))
     assert "0 items, 3 classes" in repr(result)
     assert result.state
-
-
-def test_a_batch_without_pile_is_not_given_to_the_fused_kernel_even_where_it_is_loaded():
-    pytest.importorskip("numba")
-    program = """
-import handful.engines.descent_numba, numpy as np
-task = handful.Task.of_examples(np.ones((2, 3, 4)), [[0, 1, 1]] * 2)
-print(handful.solve(task, method="eol").probabilities.shape)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stdout == "(2, 0, 2)\n", done.stderr
 
 
 @loop("method", METHODS)
@@ -857,7 +844,7 @@ def test_a_batch_cut_into_chunks_equals_its_tasks_alone(threads):
         ("eol", "learn", "eta", "a tuple with some of 'prototypes', 'eta', 'delta'"),
         ("eol", "learn", ("eta", "gamma"), "a tuple with some of"),
         ("eol", "history", 1, "one of True, False"),
-        ("eol", "backend", "gpu", "one of 'auto', 'array', 'fast'"),
+        ("eol", "backend", "gpu", "one of 'auto', 'array'"),
         ("knn", "k", 0, "a whole number from 1, or None"),
         ("simpleshot", "temperature", -1.0, "a number above 0"),
     ],

@@ -8,7 +8,7 @@ from piles import contents
 from test_groups import table
 
 from handful.features.text_table import read_text_table
-from handful.project.corrections import MAX_CLASS_NAME_LENGTH, MAX_CORRECTIONS, MAX_CORRECTIONS_BYTES
+from handful.project.corrections import MAX_CLASS_NAME_LENGTH, MAX_CORRECTIONS_BYTES
 
 TEXTS = (
     ("t.csv", "text,label\n" + "," * 100_000 + "x", "cells"),
@@ -68,7 +68,6 @@ CORRECTIONS = (
     ("c.json", document({"item": "x" * 1_000_000, "label": "a"}), "not in the pile"),
     ("c.json", document({"item": "a", "label": LONG}), "a label of more than"),
     ("c.json", document({"item": "a", "label": "  "}), "has a blank label"),
-    ("c.json", document(*[{"item": "a"}] * (MAX_CORRECTIONS + 1)), f"at most {MAX_CORRECTIONS:,} entries"),
     ("c.json", document({"item": "a", "label": "b"}, {"item": "a", "label": "c"}), "'a' is called 'b' and 'c'"),
     (
         "c.json", document(*[{"item": f"../{k}", "label": "b"} for k in range(9)]),
@@ -81,7 +80,6 @@ CORRECTIONS = (
     ("c.csv", "path,label\na,b,c\n", "line 2 has 3 cells"),
     ("c.csv", 'path,label\n"a,b\n', "a quote is never closed"),
     ("c.csv", b"path,label\n\xff,b\n", "not text in UTF-8"),
-    ("c.csv", "path,label\n" + "a,b\n" * (MAX_CORRECTIONS + 1), "more than 100,000 corrections"),
     ("c.csv", "path,label\na,-1\n", "no class can be called '-1', which means that an item has no label"),
     ("c.exe", "path,label\n", "must end in .json or .csv"),
 )  # fmt: skip

@@ -776,14 +776,6 @@ def test_methods_on_the_engine_follow_autograd(one, name):
         np.testing.assert_allclose(result.probabilities[0], torch.softmax(l, dim=1).numpy(), atol=1e-8)
 
 
-@loop("name", ["ostim", "tim_gd", "finetune"])
-def test_the_fused_kernel_gives_what_the_array_engine_gives(batch, name):
-    pytest.importorskip("numba")
-    same(run(name, *batch, backend="fast"), run(name, *batch, backend="array"))
-    single = [run(name, *batch, backend=backend, dtype="float32").outlier_scores for backend in ("fast", "array")]
-    np.testing.assert_allclose(*single, atol=1e-4)
-
-
 # --------------------------------------------------------------------------------------------- the scikit-learn face
 
 KINDS = {  # one of each: by a verdict, a kernel density, prototypes that move, rounds, class means, a detector

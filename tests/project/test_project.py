@@ -227,7 +227,7 @@ def test_a_new_project_replaces_one_that_was_killed_with_its_log(folder, table):
     """A log of the old file would be applied to the new one."""
     with closing(sqlite3.connect(folder / FILE, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode=WAL")
-        db.execute("UPDATE classes SET name = 'old' WHERE id = 1")
+        db.execute("""UPDATE events SET what = replace(what, '"cat"', '"old"')""")
         shutil.copy(f"{folder / FILE}-wal", folder / "kept")
     shutil.move(folder / "kept", f"{folder / FILE}-wal")
     Project.of_job(folder, Project(folder.parent / "other", table).job).label()

@@ -233,7 +233,7 @@ def test_every_change_can_be_undone_and_done_again_in_any_number_of_steps(digits
 
     def seen():
         found = contents(project)
-        return {name: found[name] for name in ("classes", "labels", "runs")}
+        return {name: found[name] for name in ("classes", "labels")}
 
     def shown():
         body = client.get("/project").json()
@@ -411,7 +411,7 @@ def test_five_thousand_labels_are_one_change(tmp_path):
     ids = client.get("/ids").json()["ids"]
     assert client.post("/labels", json={"items": ids, "class": number}).json() == {"changed": 5000}
     assert labels_in(project.store.path) == dict.fromkeys(ids, number)
-    assert len(contents(project)["history"]) == 2
+    assert len(contents(project)["events"]) == 2
     client.post("/undo")
     assert labels_in(project.store.path) == {}
     project.close()

@@ -1,10 +1,7 @@
 """A check of a run: answers are stored at once, belong to their run, and are no labels until somebody says so."""
 
-import sqlite3
-from contextlib import closing
-
 import pytest
-from workbenches import client_of, labels_in, run, show, write_digits
+from workbenches import client_of, contents, labels_in, run, show, write_digits
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
@@ -31,8 +28,7 @@ def solved(digits, tmp_path):
 
 
 def answers_in(project):
-    with closing(sqlite3.connect(project.store.path)) as db:
-        return db.execute("SELECT run, item, answer FROM checks ORDER BY item").fetchall()
+    return contents(project)["checks"]
 
 
 def check(client, truth, count=10):

@@ -226,7 +226,7 @@ def _all(
 ) -> Generator[int, None, None]:
     methods = {contender.method for unit in work for contender, *_ in unit.contenders}
     has_kernel = all("backend" in get_solver(method).defaults for method in methods)
-    if jobs <= 1 or has_kernel:  # a compiled kernel releases the GIL: threads are enough, and they start at once
+    if jobs <= 1 or has_kernel:  # a kernel releases Python's lock: threads are enough, and they start at once
         for unit in work:
             yield from solve_block(unit, features.features, features.need_labels(), base, store, max(1, jobs))
         return

@@ -160,8 +160,6 @@ class Method:
         Whether it takes outlier_share="auto" itself. For other methods the share is estimated beforehand.
     max_queries : float
         How many queries it can solve together. Of a larger pile a sample is solved, and `score_new` scores the rest.
-    kernels : tuple of str
-        The fused kernels that it is solved by with backend="fast": names of `handful.engines.compiling.KERNELS`.
     """
 
     info: Info
@@ -171,7 +169,6 @@ class Method:
     chunk_factor: float = 1
     estimates_share: bool = False
     max_queries: float = inf
-    kernels: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -1,8 +1,7 @@
 """Corrections of labels in a file: as the report page gives them, as a check stores them, or written by hand.
 
 JSON: {"corrections": [{"item": "a.png", "label": "cat"}, ...]}; other entries do not matter. CSV: the columns path and
-label. An item is named as in labels.csv. The label "unknown" says that it belongs to none of the classes. The file may
-come from anyone: its size, types and names are checked.
+label. An item is named as in labels.csv. The label "unknown" says that it belongs to none of the classes.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from handful.utils.csv_file import records, unescape
 from handful.utils.files import class_name, in_brief, read_text
 
 MAX_CORRECTIONS_BYTES = 2**24
-MAX_CORRECTIONS = 100_000
 MAX_CLASS_NAME_LENGTH = 200  # characters
-CSV_COLUMNS = ("path", "label")
+COLUMNS = ("path", "label")
 
 
 def read_corrections(paths: Sequence[Path]) -> dict[str, str]:
@@ -48,29 +46,23 @@ def read_corrections(paths: Sequence[Path]) -> dict[str, str]:
     >>> read_corrections([path])
     {'a.png': 'cat', 'b.png': 'unknown'}
     """
+    readers = {".json": _json_pairs, ".csv": _csv_pairs}
     corrections: dict[str, str] = {}
     for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"there is no file {in_brief(path)}: give the corrections that the report page gave"
+            )
         try:
-            for item, label in _pairs(path):
-                name = _clean(label, item)
+            if path.suffix.lower() not in readers:
+                raise ValueError("its name must end in .json or .csv")
+            for item, label in readers[path.suffix.lower()](read_text(path, MAX_CORRECTIONS_BYTES)):
+                name = clean_label(label, item)
                 if corrections.setdefault(item, name) != name:
                     raise ValueError(f"{in_brief(item)} is called {in_brief(corrections[item])} and {in_brief(name)}")
         except ValueError as error:
             raise ValueError(f"{in_brief(path)} cannot be used as corrections: {error}") from None
     return corrections
-
-
-def _pairs(path: Path) -> Iterator[tuple[str, str]]:
-    """Items with their labels, as the file has them."""
-    suffix = path.suffix.lower()
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {in_brief(path)}: give the corrections that the report page gave")
-    if suffix == ".json":
-        yield from _json_pairs(read_text(path, MAX_CORRECTIONS_BYTES))
-    elif suffix == ".csv":
-        yield from _csv_pairs(read_text(path, MAX_CORRECTIONS_BYTES))
-    else:
-        raise ValueError("its name must end in .json or .csv")
 
 
 def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -79,8 +71,8 @@ def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
     except RecursionError:
         raise ValueError("its entries are nested too deeply") from None
     entries = document.get("corrections") if isinstance(document, dict) else None
-    if not isinstance(entries, list) or len(entries) > MAX_CORRECTIONS:
-        raise ValueError(f"it must be an object with a list `corrections` of at most {MAX_CORRECTIONS:,} entries")
+    if not isinstance(entries, list):
+        raise ValueError("it must be an object with a list `corrections`")
     for number, entry in enumerate(entries):
         item, label = (entry.get("item"), entry.get("label", "")) if isinstance(entry, dict) else (None, None)
         if not isinstance(item, str) or not (label is None or isinstance(label, str)):
@@ -90,26 +82,21 @@ def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _csv_pairs(text: str) -> list[tuple[str, str]]:
-    pairs: list[tuple[str, str]] = []
+    pairs = []
     with records(text, ",") as lines:
         head = [unescape(cell.strip()) for cell in next(lines, (1, []))[1]]
-        if missing := [name for name in CSV_COLUMNS if head.count(name) != 1]:
+        if missing := [name for name in COLUMNS if head.count(name) != 1]:
             raise ValueError(f"it must have one column {missing[0]!r}; the first line names the columns: path,label")
-        places = [head.index(name) for name in CSV_COLUMNS]
         for line, row in lines:
-            if not row:
-                continue
-            if len(row) != len(head):
+            if row and len(row) != len(head):
                 raise ValueError(f"line {line} has {len(row)} cells, but the first line {len(head)}")
-            if len(pairs) >= MAX_CORRECTIONS:
-                raise ValueError(f"it has more than {MAX_CORRECTIONS:,} corrections")
-            item, label = (unescape(row[place]) for place in places)
-            pairs.append((item, label))
+            if row:
+                pairs.append((unescape(row[head.index("path")]), unescape(row[head.index("label")])))
     return pairs
 
 
-def _clean(label: str, item: str) -> str:
-    """A class name in the form in which all are compared."""
+def clean_label(label: str, item: str) -> str:
+    """What a person calls an item, as a class is named: "unknown" for no class; ValueError if no class can be."""
     if not label.strip():
         raise ValueError(f"{in_brief(item)} has a blank label: give the name of a class, or unknown")
     name = class_label(class_name(label.strip()))

@@ -1,20 +1,16 @@
-"""A project that stays open in the workbench: its state in memory, and jobs in a thread. It knows nothing of HTTP.
-
-`Edits` and `Checking` make the changes, `Undoable` undoes them.
-"""
+"""A project that stays open in the workbench: its state in memory, and jobs in a thread. It knows nothing of HTTP."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from handful.core.checks import UNKNOWN_NAME
 from handful.project.database import FILE, explained
-from handful.project.edits import Checking, Promotion
 from handful.project.items import EMBEDDINGS, TEXTS, Reading
 from handful.project.job import Job, check_trust, read_job, remember_job, stored_job
 from handful.project.loading import (
@@ -27,48 +23,18 @@ from handful.project.loading import (
 )
 from handful.project.pile import PILE, UPLOADS, Pile, Source
 from handful.project.refusal import Refusal
-from handful.project.runs import NONE, RowAnswers, Run, check_enough, solve_pile
-from handful.project.said import Store, add_items
+from handful.project.runs import check_enough, solve_pile
+from handful.project.said import Store
 from handful.project.state import State
 from handful.project.trust import Agree, agreed_model, model_of, refuse
 from handful.project.views import describe_state
 from handful.project.worker import BackgroundJob, Worker
 from handful.utils.extras import has_pyarrow
 
-ITEMS_PER_BLOCK = 256  # the features of a block can be used when all its items are embedded
-
-Progress = Callable[[int, int], None]  # items done, all items
-
-
-def notice_of(state: State, run: Run, promotions: Sequence[Promotion]) -> str:
-    """A warning if more has changed since the run before than the promoted groups explain; empty if not."""
-    from handful.project.summary import compare
-
-    before, pile = state.run, state.pile
-    if before is None:
-        return ""
-    classes = {number: name for number, (name, _) in state.classes.items()}
-    made = [  # a promotion may have been undone
-        (classes[one.number], one.items)
-        for one in promotions
-        if one.run == before.id
-        and one.number in classes
-        and one.example in pile.row
-        and state.labels[pile.row[one.example]] == one.number
-    ]
-    old, new = before.labels(classes), run.labels(classes)
-    items = [item for item in before.ids.tolist() if item in pile.row]
-    place = {item: k for k, item in enumerate(items)}
-    groups: dict[str, list[int]] = {}
-    for name, members in made:
-        groups.setdefault(name, []).extend(place[item] for item in members if item in place)
-    if not groups:
-        return ""
-    return " ".join(compare([old[i] for i in items], [new.get(i, UNKNOWN_NAME) for i in items], groups).warnings)
-
-
 FOLDER = ".handful-workbench"
 STEPS = ("labelling the pile", "grouping the unknowns", "drawing the map", "storing the results")
+ITEMS_PER_BLOCK = 256  # the features of a block can be used when all its items are embedded
+Answer = TypeVar("Answer")
 
 
 def default_folder(opened: Path) -> Path:
@@ -86,10 +52,12 @@ def default_folder(opened: Path) -> Path:
     return opened.parent / f"{opened.stem}.workbench" if opened.is_file() else opened / FOLDER
 
 
-class LiveProject(Checking):
+class LiveProject:
     """An opened folder of pictures or texts, or table of texts or embeddings, with its classes, labels and runs.
 
-    Items are given by their numbers, which stay the same when the project is opened again.
+    Items are given by their numbers, which stay the same when the project is opened again. What is shown is `state`,
+    which is replaced and never changed: a reader takes it once and sees one moment. A change is on the disk before
+    `state` has it.
 
     Parameters
     ----------
@@ -132,8 +100,7 @@ class LiveProject(Checking):
             )
         self.folder = folder = opened if is_results else folder or default_folder(opened)
         # A new project is made when its table has been read: of a bad one nothing is left
-        any_name = is_results or opened.is_file()
-        store = Store(folder, any_name=any_name) if (folder / FILE).is_file() else None
+        store = Store(folder) if (folder / FILE).is_file() else None
         try:
             self.backbone_options: Mapping[str, Any] = {}
             is_named = backbone is not None
@@ -157,7 +124,7 @@ class LiveProject(Checking):
                 self.source.is_table = self.table is not None
             else:
                 before = None if store is None else _job_before(store)
-                has_items = store is not None and bool(store.item_names())
+                has_items = store is not None and bool(store.item_numbers())
                 kind, text, label = kind_of_items(opened, before if has_items else None, text, label)
                 backbone = backbone or (before.backbone or None if before is not None else None)
                 self.source = Source(opened, folder, examples, (), kind)
@@ -165,7 +132,7 @@ class LiveProject(Checking):
                 if self.source.is_table:
                     columns = {} if label is None else {"label": label}
                     self.table = open_table(opened, None, Reading(kind, table=columns, text=text))
-            store = store or Store(folder, any_name=self.source.is_table)
+            store = store or Store(folder)
             with explained(store.path, writing=True):
                 self.backbone = concrete_name(backbone) if backbone else None
                 is_embedded = self.source.kind == EMBEDDINGS
@@ -173,12 +140,14 @@ class LiveProject(Checking):
                 remove_leftovers(self.folder)
                 if not is_results:
                     self._store_job(store, examples, label)
-                state = load(store, self.source, self.table)
+                self._state = load(store, self.source, self.table)
         except BaseException:
             if store is not None:
                 store.close()
             raise
-        super().__init__(store, state)
+        self.store = store
+        self._lock = threading.RLock()
+        self._listeners: list[Callable[[], None]] = []
         self.worker = Worker(self.tell)
         if not is_embedded:
             self.worker.submit("embed", self._embed)
@@ -200,11 +169,56 @@ class LiveProject(Checking):
         self.worker.close()
         self.store.close()
 
-    def check_model(self) -> None:
-        """Raise ValueError if the model file is not the one that the user agreed to."""
-        now = model_of(self.backbone)
-        if now is not None and now != self.model:
-            raise ValueError(f"the model {now} has changed since the workbench was started: start it again to use it")
+    # ---- the state, and who listens to it
+
+    @property
+    def state(self) -> State:
+        """The state as it is on the disk."""
+        return self._state
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call a function, from any thread, after each change.
+
+        Parameters
+        ----------
+        listener : callable
+            The function.
+
+        Returns
+        -------
+        callable
+            A function that ends this.
+        """
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def tell(self) -> None:
+        """Call every listener."""
+        for listener in tuple(self._listeners):
+            listener()
+
+    def change(self, edit: Callable[..., Answer], *arguments: Any) -> Answer:
+        """Make a change, then show it.
+
+        Parameters
+        ----------
+        edit : callable
+            A function of `handful.project.edits`, or another one that takes the store and the state.
+        *arguments
+            Its further arguments.
+
+        Returns
+        -------
+        object
+            What the function returns.
+        """
+        with self._lock:
+            with self.store.write():
+                answer = edit(self.store, self._state, *arguments)
+                state = State.of(self.store, self._state.pile, self._state.skipped, self._state)
+            self._state = state
+            self.tell()
+            return answer
 
     # ---- jobs
 
@@ -227,8 +241,7 @@ class LiveProject(Checking):
 
         check_decision(method, outlier_share)
         state = self._state
-        names = {number: name for number, (name, _) in state.classes.items()}
-        check_enough(state.labels[state.pile.usable], names, state.pile.noun)
+        check_enough(state.labels[state.pile.usable], state.classes, state.pile.noun)
         with self._lock:
             if self.worker.busy("solve"):
                 raise Refusal("a run is under way: wait for it, or cancel it first", 409)
@@ -240,21 +253,21 @@ class LiveProject(Checking):
             self._embed(job)
             job.kind = "solve"
         with self._lock:  # uploads may add features meanwhile: the solver gets a copy
-            state, promotions = self._state, tuple(self._promotions)
-            pile = replace(state.pile, ready=state.pile.ready.copy(), usable=state.pile.usable.copy())
-        names = {number: name for number, (name, _) in state.classes.items()}
-        solved = solve_pile(
-            pile, state.labels, names, state.run, method=method, outlier_share=outlier_share,
-            group_detail=0.0 if state.run is None else state.run.facts["detail"],
-            step=lambda done: job.at(done, len(STEPS), STEPS[done]),
-        )  # fmt: skip
-        solved = solved.grouped({}, notice=notice_of(state, solved, promotions))
-        with self._lock:
-            number = self.store.add_run(solved.made, solved.threshold, solved.facts, solved.packed())
-            run = replace(solved, id=number)
-            self._mirror([], run, self.store.steps())
+            pile = self._state.pile
+            pile = replace(pile, ready=pile.ready.copy(), usable=pile.usable.copy())
+            state = replace(self._state, pile=pile)
+        run = solve_pile(
+            state, method=method, outlier_share=outlier_share, step=lambda done: job.at(done, len(STEPS), STEPS[done])
+        )
+        self.change(lambda store, _: store.add_run(run))
         words = f"{run.sentence()} {run.expected_in_words()}".strip()
         job.done, job.message = len(STEPS), words  # it is stored: too late to cancel
+
+    def check_model(self) -> None:
+        """Raise ValueError if the model file is not the one that the user agreed to."""
+        now = model_of(self.backbone)
+        if now is not None and now != self.model:
+            raise ValueError(f"the model {now} has changed since the workbench was started: start it again to use it")
 
     def _embed(self, job: BackgroundJob) -> None:
         """Embed the items block by block, in the order of names, in which the page shows them."""
@@ -268,8 +281,6 @@ class LiveProject(Checking):
         if not len(rows):
             return
         source, embed = self.source, self._embed_texts if self.source.kind == TEXTS else self._embed_pictures
-        if source.is_table and source.kind != TEXTS:
-            raise ValueError("pictures cannot be added to a table of embeddings: open a folder of pictures instead")
         job.at(done, total, "loading the backbone")
         self.check_model()
         name = self.backbone or (DEFAULT_TEXT if source.kind == TEXTS else DEFAULT)
@@ -279,7 +290,10 @@ class LiveProject(Checking):
                 f"the backbone {backbone.name} is for {backbone.kind}, but these are {source.kind}: name another one "
                 "with --backbone, `handful backbones` lists them"
             )
-        self.room(backbone.dimension)
+        with self._lock:
+            if self._state.pile.features.shape[1] != backbone.dimension:
+                self._state = replace(self._state, pile=self._state.pile.with_room(backbone.dimension))
+                self.tell()
         job.at(done, total, "computing features")
         for start in range(0, len(rows), ITEMS_PER_BLOCK):
             block = rows[start : start + ITEMS_PER_BLOCK].tolist()
@@ -290,47 +304,23 @@ class LiveProject(Checking):
             embed(pile, block, backbone, at)
             done += len(block)
 
-    def _embed_pictures(self, pile: Pile, block: list[int], backbone: Any, progress: Progress) -> None:
+    def _embed_pictures(self, pile: Pile, block: list[int], backbone: Any, at: Callable[[int, int], None]) -> None:
         from handful.backbones import embed_pictures
 
         items = {str(self.source.file(pile.origins[i], pile.names[i])): int(pile.ids[i]) for i in block}
         opener = self.source.opener((pile.origins[i], pile.names[i]) for i in block)
-        embedded = embed_pictures(items, backbone, progress=progress, opener=opener)
-        self.take_features([items[path] for path in embedded.names], embedded.features, embedded.hashes or ())
-        self.skip({items[path]: reason for path, reason in embedded.skipped})
+        embedded = embed_pictures(items, backbone, progress=at, opener=opener)
+        self._take_features([items[path] for path in embedded.names], embedded.features, embedded.hashes or ())
+        self._skip({items[path]: reason for path, reason in embedded.skipped})
 
-    def _embed_texts(self, pile: Pile, block: list[int], backbone: Any, progress: Progress) -> None:
+    def _embed_texts(self, pile: Pile, block: list[int], backbone: Any, at: Callable[[int, int], None]) -> None:
         from handful.backbones import embed_texts
 
         assert pile.texts is not None
-        embedded = embed_texts([pile.texts[i] for i in block], backbone, progress=progress)
-        self.take_features(pile.ids[block].tolist(), embedded.features, embedded.hashes or ())
+        embedded = embed_texts([pile.texts[i] for i in block], backbone, progress=at)
+        self._take_features(pile.ids[block].tolist(), embedded.features, embedded.hashes or ())
 
-    def room(self, dimension: int) -> None:
-        """Make room for features of this dimension.
-
-        Parameters
-        ----------
-        dimension : int
-            The number of features.
-        """
-        with self._lock:
-            if self._state.pile.features.shape[1] != dimension:
-                self._state = replace(self._state, pile=self._state.pile.with_room(dimension))
-                self.tell()
-
-    def take_features(self, items: Sequence[int], features: np.ndarray, hashes: Sequence[str]) -> None:
-        """Keep the features of items that were embedded.
-
-        Parameters
-        ----------
-        items : sequence of int
-            The items.
-        features : array [n, D]
-            Their features.
-        hashes : sequence of str
-            The hashes of their content.
-        """
+    def _take_features(self, items: Sequence[int], features: np.ndarray, hashes: Sequence[str]) -> None:
         with self._lock:
             pile = self._state.pile
             rows = [pile.row[item] for item in items]
@@ -338,14 +328,8 @@ class LiveProject(Checking):
             for row, mark in zip(rows, hashes, strict=True):
                 pile.hashes[row] = mark
 
-    def skip(self, reasons: dict[int, str]) -> None:
-        """Leave out files that cannot be read. They are tried again when the project is opened again.
-
-        Parameters
-        ----------
-        reasons : dict of int to str
-            By item.
-        """
+    def _skip(self, reasons: Mapping[int, str]) -> None:
+        """Leave out files that cannot be read. They are tried again when the project is opened again."""
         if not reasons:
             return
         with self._lock:
@@ -365,16 +349,11 @@ class LiveProject(Checking):
             The names of the files.
         """
         with self._lock:
-            with self.store.write() as tx:
-                add_items(tx, UPLOADS, names)
+            self.store.add_items(UPLOADS, names)
             state = self._state
-            rows = [(item, origin, name) for item, origin, name, _, _ in self.store.items()]
-            rows = [row for row in rows if row[0] not in state.pile.row]
+            rows = [row for row in self.store.items() if row[0] not in state.pile.row]
             pile = state.pile.grown(rows, texts_of(self.source, rows)[0])
-            labels = np.concatenate([state.labels, np.full(len(pile) - len(state.pile), NONE)])
-            self._state = replace(
-                state, pile=pile, labels=labels, row_answers=RowAnswers.of(state.run, pile, state.classes)
-            )
+            self._state = State.of(self.store, pile, state.skipped, state)
             self.tell()
         self.worker.submit("embed", self._embed)
 

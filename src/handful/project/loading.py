@@ -28,9 +28,8 @@ from handful.project.pile import (
     Pile,
     Source,
 )
-from handful.project.runs import NONE, RowAnswers, Run
 from handful.project.said import Store
-from handful.project.state import Checks, State
+from handful.project.state import State
 from handful.project.text_items import with_class_names
 from handful.utils.files import printable, unique_names
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
@@ -199,7 +198,7 @@ def load(store: Store, source: Source, table: OpenedTable | None) -> State:
             for place, label in zip(places, table.labels, strict=True)
         }
     store.take_over(came_as)
-    rows = [(item, origin, titles.get((origin, key), key)) for item, origin, key, _, _ in store.items()]
+    rows = [(item, origin, titles.get((origin, key), key)) for item, origin, key in store.items()]
     texts, faults = texts_of(source, rows, table)
     pile = Pile.of(rows, texts)
     if faults:
@@ -210,17 +209,7 @@ def load(store: Store, source: Source, table: OpenedTable | None) -> State:
         order = [pile.row[numbers[place]] for place in places]
         pile = pile.with_room(table.features.shape[1])
         pile.features[order], pile.ready[order] = table.features, True
-    labels = np.full(len(pile), NONE)
-    for item, code in store.labels():
-        if item in pile.row:
-            labels[pile.row[item]] = code
-    classes, shown = store.classes(), store.run()
-    run = None if shown is None else Run.unpacked(*shown)
-    skipped_files = tuple((printable(name), reason) for name, reason in skipped)
-    checks = None if run is None else Checks(run, store.checks(run.id))
-    return State(
-        pile, labels, classes, run, RowAnswers.of(run, pile, classes), skipped_files, checks, store.steps()
-    )  # fmt: skip
+    return State.of(store, pile, tuple((printable(name), reason) for name, reason in skipped))
 
 
 def _class_of(label: str) -> str:

@@ -17,23 +17,29 @@ from shutil import copytree, rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from handful.project.answering import Saying, not_in_pile, say_promotion, solve_project, stored_run, use_checks
+import numpy as np
+
+from handful.project.corrections import clean_label
 from handful.project.database import FILE, SIDECARS, NotWritten, claim, explained
-from handful.project.items import Embedder, Progress, class_label, silent
+from handful.project.items import Embedder, Progress, silent
 from handful.project.job import OPTIONS, Job, check_paths, check_trust, remember_job, stored_job
-from handful.project.labelling import Labelled
-from handful.project.outputs import SORTED_FOLDER, check_output, need_project
+from handful.project.labelling import Labelled, label_items
+from handful.project.loading import place_items
+from handful.project.outputs import SORTED_FOLDER, check_output, marks, need_project
 from handful.project.outputs import write_outputs as write_files
-from handful.project.pile import UPLOADS
-from handful.project.runs import Run
+from handful.project.pile import PILE, UPLOADS
+from handful.project.promotion import promote, share_after
+from handful.project.runs import WRONG, Run, run_of
 from handful.project.said import Store
 from handful.project.sitting import Question, Sitting
 from handful.project.trust import Agree, refuse
 from handful.solving.check import Checked
 from handful.solving.promotion import check_examples
-from handful.utils.files import class_name, in_brief
+from handful.utils.files import in_brief, printable
 from handful.utils.interrupts import cleanup
 
+MAX_LISTED_ITEMS = 3  # items that an error names
+Saying = tuple[dict[str, Any], bool | None]  # options of `label_items` that are other ones now; see `_run`
 REPORT = "report.html"
 
 
@@ -143,19 +149,21 @@ class Project:
         with closing(Sitting(self.folder, "check" if checking else "ask")) as sitting:
             numbers = {name: item for item, name in sitting.names.items()}
             if missing := [name for name in labels if name not in numbers]:
-                raise not_in_pile(missing)
-            clean = {numbers[name]: None if label is None else _clean(label) for name, label in labels.items()}
+                raise _not_in_pile(missing)
+            clean = {
+                numbers[name]: None if label is None else clean_label(label, name) for name, label in labels.items()
+            }
             if not checking:
                 sitting.store.say(clean)
                 return
             with sitting.store.write():
                 for item, label in clean.items():
-                    sitting.store.answer(sitting.run.id, item, label, sitting.names[item])
+                    sitting.store.answer(sitting.run.id, item, WRONG, sitting.names[item], label)
 
     def undo(self) -> str:
         """Take back what was said last, and the runs after it; return what it was. `label` gives the answers again."""
         with closing(self._open()) as store:
-            return store.undo_last_said().text
+            return store.undo_last_said()
 
     # ---- questions
 
@@ -224,10 +232,16 @@ class Project:
         Labelled
             The answers. `files` of the project are what was written.
         """
+
+        def say(store: Store, run: Run | None) -> Saying:
+            if run is not None:  # the answers to its check are examples, and undone with the run that follows
+                checks = store.usable_checks(run.id)
+                store.label(checks, "labelled by the check, for the next run", for_a_run=True)
+            return {}, None
+
         return self._run(
-            use_checks, corrections or {}, embedder, progress, output=output, unknown=unknown, formats=formats,
-            sort=sort,
-        )  # fmt: skip
+            say, corrections or {}, embedder, progress, output=output, unknown=unknown, formats=formats, sort=sort
+        )
 
     def promote(
         self,
@@ -266,7 +280,16 @@ class Project:
         check_examples(examples)
 
         def say(store: Store, run: Run | None) -> Saying:
-            return say_promotion(store, run, self.folder, names, examples, join, outlier_share)
+            if run is None or not run.facts["groups"]:
+                raise ValueError(
+                    f"the unknowns of {in_brief(self.folder)} form no groups: there is no group to make a class of"
+                )
+            count = promote(store, run, names, examples, join)
+            decision = {**stored_job(store, self.folder)[0].decision, **run.facts["decision"]}
+            shares, is_estimated = share_after(store, run, decision, count)
+            if outlier_share is not None:
+                return shares | {"outlier_share": outlier_share}, False
+            return shares, True if is_estimated else None
 
         return self._run(say, {}, embedder, progress, output=output, sort=sort)
 
@@ -281,7 +304,7 @@ class Project:
 
     def _open(self) -> Store:
         need_project(self.folder)
-        return Store(self.folder, any_name=True)
+        return Store(self.folder)
 
     def _run(
         self,
@@ -295,7 +318,11 @@ class Project:
         formats: Sequence[str] = (),
         sort: str | None = None,
     ) -> Labelled:
-        """Label the pile. What `say` and the corrections say is stored with the answers, or nothing is."""
+        """Label the pile. What `say` and the corrections say is stored with the answers, or nothing is.
+
+        say: returns options of `label_items`, and whether the outlier share is that of before, less promoted groups
+        (None: as before).
+        """
         place = self.folder if output is None else output
         in_place = self._new is None and place.absolute() == self.folder.absolute()
         with ExitStack() as stack:
@@ -305,9 +332,8 @@ class Project:
             transaction.enter_context(explained(store.path, writing=True))
             transaction.enter_context(store.write())
             job, text = (self._new, "") if self._new is not None else stored_job(store, self.folder)
-            row = store.run()
-            before = None if row is None else Run.unpacked(*row)
-            said = say(store, before)
+            before = store.run()
+            more, share_kept = say(store, before)
             if text:
                 check_trust(job, text, self.folder, self._agree)
             if sort is None and (not text or (in_place and (place / SORTED_FOLDER).is_dir())):
@@ -320,14 +346,10 @@ class Project:
             check_output(place, True, job.formats, job.sort)
             remember_job(store, job, text)
             earlier = {} if before is None else before.facts
-            decision = {**job.decision, **earlier.get("decision", {}), **said.decision}
-            labelled, ids = solve_project(store, job, decision, corrections, self.folder, embedder, progress)
-            labelled.is_share_kept = earlier.get("share_kept", False) if said.share_kept is None else said.share_kept
-            run = stored_run(store, labelled, ids, before, said, decision)
-            number = store.add_run(run.made, run.threshold, run.facts, run.packed())
-            assert number
-            if (column := labelled.pile.source.get("text")) is not None:
-                store.meta(text_column=str(column))
+            decision = {**job.decision, **earlier.get("decision", {}), **more}
+            if share_kept is None:
+                share_kept = earlier.get("share_kept", False)
+            labelled = _solve(store, job, before, decision, share_kept, corrections, self.folder, embedder, progress)
 
             def keep(scratch: Path) -> None:
                 transaction.close()  # what was said and the answers are on the disk, before the outputs are moved
@@ -351,7 +373,78 @@ class Project:
         if self._new is None:
             with closing(self._open()) as own:
                 own.copy_to(scratch / FILE)
-        return Store(scratch, any_name=True)
+        return Store(scratch)
+
+
+def _solve(
+    store: Store,
+    job: Job,
+    before: Run | None,
+    decision: Mapping[str, Any],
+    share_kept: bool,
+    corrections: Mapping[str, str],
+    folder: Path,
+    embedder: Embedder | None,
+    progress: Progress,
+) -> Labelled:
+    """Read the items of a job, label them, and store the answers."""
+    uploads = folder / UPLOADS if job.kind == "pictures" and (folder / UPLOADS).is_dir() else None
+    examples, pile = job.read(progress, embedder, uploads if uploads and any(uploads.iterdir()) else None)
+    example_ids, ids = place_items(store, job, examples, pile)
+    row_of = {item: row for row, item in enumerate(ids.tolist())}
+    marks_now = dict(zip(row_of, marks(pile), strict=True))
+    corrected = _say_corrections(store, corrections, [printable(name) for name in pile.names], ids)
+    labels, names = store.said.labels, store.said.names()
+    _check_examples(store, labels.keys() - corrected, marks_now)
+    is_example = np.array([item in labels for item in example_ids.tolist()], bool)
+    examples = examples.take(is_example) if not is_example.all() else examples
+    new = [names[labels[item]] for item in example_ids[is_example].tolist()]
+    examples = examples.replace(labels=new) if new != examples.label_names else examples
+    pile_labels = {row: names[labels[item]] for item, row in row_of.items() if item in labels}
+    store.describe_items({item: (printable(name), mark) for item, (name, mark) in marks_now.items()})
+    labelled = label_items(examples, pile, pile_labels=pile_labels, **decision)
+    labelled.is_share_kept = share_kept
+    facts = {"decision": dict(decision), "share_kept": share_kept, "detail": float(decision.get("group_detail", 0.0))}
+    store.add_run(run_of(labelled, ids, store.said, before, **facts))
+    if (column := pile.source.get("text")) is not None:
+        store.meta(text_column=str(column))
+    return labelled
+
+
+def _say_corrections(store: Store, corrections: Mapping[str, str], names: Sequence[str], ids: np.ndarray) -> set[int]:
+    """Say what corrections of items of the pile say; return these items."""
+    items: dict[str, list[int]] = {}
+    for name, item in zip(names, ids.tolist(), strict=True):
+        items.setdefault(name, []).append(item)
+    if missing := [name for name in corrections if name not in items]:
+        raise _not_in_pile(missing)
+    labels = {item: label for name, label in corrections.items() for item in items[name]}
+    store.say(labels)
+    return {*labels}
+
+
+def _not_in_pile(missing: Sequence[str]) -> ValueError:
+    some = ", ".join(in_brief(item) for item in missing[:MAX_LISTED_ITEMS])
+    more = f" and {len(missing) - MAX_LISTED_ITEMS} more" if len(missing) > MAX_LISTED_ITEMS else ""
+    are = "is" if len(missing) == 1 else "are"
+    return ValueError(
+        f"{some}{more}, which the corrections name, {are} not in the pile: items are named by the column path of "
+        "labels.csv; give the corrections of this pile"
+    )
+
+
+def _check_examples(store: Store, examples: set[int], marks_now: Mapping[int, tuple[str, str]]) -> None:
+    """Raise ValueError if an item that a person made an example has changed or is gone."""
+    labels, names = store.said.labels, store.said.names()
+    for item, (origin, title, _, mark, came_as) in store.item_facts().items():
+        if item not in examples or origin != PILE or came_as is not None:
+            continue
+        if item not in marks_now or (mark is not None and mark != marks_now[item][1]):
+            now = "has changed" if item in marks_now else "is gone"
+            raise ValueError(
+                f"{in_brief(title)}, an example of {in_brief(names[labels[item]])}, {now} since "
+                "the pile was labelled: put it back, or label the pile again with `handful label`"
+            )
 
 
 @contextmanager
@@ -383,13 +476,6 @@ def _job_of(examples: Path, pile: Any, options: Mapping[str, Any], folder: Path)
         raise TypeError("a project stores the name of its backbone, so that it can go on: give the name of one")
     job = Job(examples, None if pile is None else Path(pile), **{**own, **parts, "results": [folder]})
     return replace(job, backbone=concrete_name(job.backbone or default_backbone(job.kind)))
-
-
-def _clean(label: str) -> str:
-    name = class_label(class_name(label.strip()))
-    if not name:
-        raise ValueError("a label is blank: give the name of a class, or unknown")
-    return name
 
 
 def _put_into(store: Store, scratch: Path, folder: Path, stack: ExitStack) -> None:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib import format as npy
 
 from handful.core.answers import Answers, ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.decide import MIN_PILE_ITEMS
 from handful.project.pile import Pile
+from handful.project.summary import Comparison, compare
 from handful.utils.shares_in_words import about, is_low, percent, right_in_words, span
+
+if TYPE_CHECKING:
+    from handful.project.labelling import Labelled
+    from handful.project.said import Said
+    from handful.project.state import State
 
 MAX_ID = 2**53 - 1  # the largest whole number that JavaScript has
 NONE = -1  # no label, no decision
@@ -75,19 +79,20 @@ class Run:
         """The same run with another threshold."""
         return replace(self, answers=self.answers.at(threshold))
 
-    def packed(self) -> bytes:
-        """The arrays as stored bytes; the threshold and the facts are stored beside them."""
+    def packed(self) -> tuple[str, float, str, bytes]:
+        """The run as it is stored: when it was made, threshold, facts as JSON, arrays as an .npz file."""
         answers = self.answers
         p = np.full(len(self.ids), np.nan) if answers.p_unknown is None else answers.p_unknown
         own = {"classes": answers.classes, "probabilities": answers.probabilities, "scores": answers.outlier_scores}
-        return pack(vars(self) | own | {"p_unknown": p})
+        arrays = vars(self) | own | {"p_unknown": p}
+        file = io.BytesIO()
+        np.savez(file, **{name: arrays[name] for name in SHAPES})
+        return self.made, self.threshold, json.dumps(self.facts), file.getvalue()
 
     @classmethod
     def unpacked(cls, number: int, made: str, threshold: float, facts_text: str, data: bytes) -> Run:
         """Read a stored run; raise ValueError for data that `packed` does not give."""
-        facts, arrays = read_facts(facts_text), unpack(data)
-        if facts["is_probability"] and np.isnan(arrays["p_unknown"]).any():
-            raise ValueError("its array p_unknown has values that no run gives")
+        facts, arrays = _read_facts(facts_text), _read_arrays(data)
         probabilities, p_unknown = (np.clip(arrays[name], 0, 1) for name in ("probabilities", "p_unknown"))  # rounded
         answers = Answers(
             probabilities, arrays["scores"], arrays["classes"], threshold, is_probability=facts["is_probability"],
@@ -192,100 +197,82 @@ class RowAnswers:
         return cls(decision, confidence, p_unknown, score, changed, group, place, given, groups, exemplars)
 
 
-def solve_pile(
-    pile: Pile,
-    labels: np.ndarray,
-    classes: dict[int, str],
-    before: Run | None,
-    *,
-    method: str,
-    outlier_share: float | str,
-    group_detail: float = 0.0,
-    step: Callable[[int], None],
-) -> Run:
+def solve_pile(state: State, *, method: str, outlier_share: float | str, step: Callable[[int], None]) -> Run:
     """Label the items without a label. `step` is called between the four steps, with 0 to 3, and may raise to stop."""
     from handful.project.labelling import label_items
     from handful.project.pile_report import flat_map
 
     step(0)
+    pile, labels, names = state.pile, state.labels, state.said.names()
     is_input = pile.ready & pile.usable
     example_rows = np.flatnonzero(is_input & (labels != NONE))  # UNKNOWN: an example of no class
     rest = np.flatnonzero(is_input & (labels == NONE))
-    check_enough(labels[is_input], classes, pile.noun)
+    check_enough(labels[is_input], state.classes, pile.noun)
     if not len(rest):
         raise ValueError(f"every {pile.noun} has a label: there is nothing left to label")
-    names = {UNKNOWN: UNKNOWN_NAME} | classes
     examples = pile.items(example_rows, [names[code] for code in labels[example_rows].tolist()])
-    labelled = label_items(
-        examples, pile.items(rest), method=method, outlier_share=outlier_share, group_detail=group_detail
-    )
+    detail = 0.0 if state.run is None else state.run.facts["detail"]
+    labelled = label_items(examples, pile.items(rest), method=method, outlier_share=outlier_share, group_detail=detail)
     step(1)
-    groups = facts_of([by_id(group, pile.ids[rest]) for group in labelled.groups])
-    asking = pile.ids[rest][labelled.ask(MAX_ASKED_ITEMS)].tolist()
+    run = run_of(labelled, pile.ids[rest], state.said, state.run, detail=float(detail))
     step(2)
     flat = np.array(flat_map(labelled.pile, examples, range(len(rest))), np.float32)
-    given = {int(pile.ids[row]): int(labels[row]) for row in example_rows.tolist()}
-    facts = groups | {"asking": asking, "detail": float(group_detail)}
-    run = run_of(labelled, pile.ids[rest], given, classes, before, facts)
-    run = replace(run, map_ids=pile.ids[np.concatenate([rest, example_rows])], flat=flat)
     step(3)
-    return run
+    return replace(run, map_ids=pile.ids[np.concatenate([rest, example_rows])], flat=flat)
 
 
-def run_of(
-    labelled: Any,
-    ids: np.ndarray,
-    examples: Mapping[int, int],
-    classes: Mapping[int, str],
-    before: Run | None,
-    facts: Mapping[str, Any],
-) -> Run:
-    """The answers of a labelled pile, to be stored.
+def run_of(labelled: Labelled, ids: np.ndarray, said: Said, before: Run | None, **facts: Any) -> Run:
+    """The answers of a labelled pile, to be stored; `labelled.comparison` says what a promotion has changed.
 
-    Parameters
-    ----------
-    labelled : Labelled
-        What `label_items` gave.
-    ids : array [n]
-        The number of each item of its pile. Items that are examples or have no text are left out.
-    examples : mapping of int to int
-        By item that is an example, the number of its class.
-    classes : mapping of int to str
-        The names of the classes.
-    before : Run or None
-        The run before.
-    facts : mapping
-        Groups, and what else is stored beside the arrays.
+    ids: [n] the number of each item of its pile; those that are examples or have no text are left out. before: the run
+    before. facts: what else is stored beside the arrays.
     """
-    number = {name: code for code, name in classes.items()}
-    columns = np.array([number[str(name)] for name in labelled.classes.tolist()], np.int64)
+    number = {name: code for code, name in said.names().items()}
+    columns = [number[str(name)] for name in labelled.classes.tolist()]
     is_free = np.ones(len(ids), bool)
     is_free[[*labelled.pile_labels, *labelled.without_text]] = False
     share, interval = labelled.share, labelled.share["outlier_share_interval"] or (None, None)
-    own = {
-        "method": labelled.model._method,
-        "is_probability": labelled.is_probability,
+    own = facts_of([group.at(ids) for group in labelled.groups]) | {
+        "method": labelled.model._method, "is_probability": labelled.is_probability,
         "share": float(share["outlier_share"]), "share_low": interval[0], "share_high": interval[1],
-        "share_told": share["outlier_share_told"], "notice": "", "asking": [],
+        "share_told": share["outlier_share_told"], "min_confidence": float(labelled.min_confidence),
+        "asking": ids[labelled.ask(MAX_ASKED_ITEMS)].tolist(), "again": before is not None,
+        "left_out": [name for code, (name, _) in said.classes.items() if code not in columns],
         "decision": {} if before is None else before.facts["decision"],
         "share_kept": before is not None and before.facts["share_kept"],
-        "left_out": [name for code, name in classes.items() if code not in set(examples.values())],
-        "again": before is not None, "min_confidence": float(labelled.min_confidence), "detail": 0.0,
     }  # fmt: skip
     answers = Answers(
         labelled.probabilities[is_free].astype(np.float32), np.asarray(labelled.outlier_scores, np.float64)[is_free],
-        columns, labelled.threshold, is_probability=labelled.is_probability, outlier_share=own["share"],
-        p_unknown=None if labelled.p_unknown is None else labelled.p_unknown[is_free],
+        np.array(columns, np.int64), labelled.threshold, is_probability=labelled.is_probability,
+        outlier_share=own["share"], p_unknown=None if labelled.p_unknown is None else labelled.p_unknown[is_free],
         min_confidence=labelled.min_confidence,
     )  # fmt: skip
-    return Run(
+    decided = {} if before is None else dict(zip(before.ids.tolist(), before.decisions.tolist(), strict=True))
+    run = Run(
         0, datetime.now(timezone.utc).isoformat(timespec="seconds"), {**own, **facts}, ids[is_free], answers,
-        _previous(before, ids[is_free]), np.zeros(0, np.int64), np.zeros((0, 2), np.float32),
-        np.array([*examples], np.int64), np.array([*examples.values()], np.int64),
+        np.array([decided.get(item, NONE) for item in ids[is_free].tolist()], np.int64), np.zeros(0, np.int64),
+        np.zeros((0, 2), np.float32), np.array([*said.labels], np.int64), np.array([*said.labels.values()], np.int64),
     )  # fmt: skip
+    labelled.comparison = None if before is None else _compared(before, run, said)
+    notice = [] if labelled.comparison is None else labelled.comparison.warnings
+    return run.grouped({}, notice=" ".join(notice))
 
 
-def check_enough(labels: np.ndarray, classes: dict[int, str], noun: str = "item") -> None:
+def _compared(before: Run, run: Run, said: Said) -> Comparison | None:
+    """What has changed since the run before, if groups became classes since; None if none did."""
+    old, new = (one.labels(said.names()) for one in (before, run))
+    place = {item: k for k, item in enumerate(item for item in before.ids.tolist() if item in new)}
+    groups = {
+        said.classes[number][0]: [place[item] for item in items if item in place]
+        for number, items in said.promoted.items()
+        if number in said.classes
+    }
+    if not groups:
+        return None
+    return compare([old[item] for item in place], [new[item] for item in place], groups)
+
+
+def check_enough(labels: np.ndarray, classes: Mapping[int, Any], noun: str = "item") -> None:
     """Raise ValueError if there is no class or no example; noun: what an item is called."""
     if not classes:
         raise ValueError("there are no classes yet: add one and give it a few examples first")
@@ -304,22 +291,18 @@ def facts_of(groups: Sequence[Any]) -> GroupFacts:
     }
 
 
-def by_id(group: Any, ids: np.ndarray) -> Any:
-    """A group whose items are ids in place of rows."""
-    spans = [ids[span] for span in group.part_spans]
-    return replace(
-        group, items=ids[group.items], span=ids[group.span], parts=[ids[part] for part in group.parts], part_spans=spans
-    )
+def groups_of(facts: Mapping[str, Any]) -> list[Any]:
+    """The groups that `facts_of` made facts of, as `handful.solving.groups.Group`."""
+    from handful.solving.groups import Group
+
+    entries = zip(facts["groups"], facts["exemplars"], facts["parts"], strict=True)
+    return [
+        Group(k, np.array(items), 1.0, np.array(first), [*map(np.array, kinds)], [*map(np.array, kinds)])
+        for k, (items, first, kinds) in enumerate(entries, 1)
+    ]
 
 
-def _previous(before: Run | None, ids: np.ndarray) -> np.ndarray:
-    if before is None:
-        return np.full(len(ids), NONE)
-    decisions = dict(zip(before.ids.tolist(), before.decisions.tolist(), strict=True))
-    return np.array([decisions.get(item, NONE) for item in ids.tolist()], np.int64)
-
-
-# ---- how the arrays and facts of a run are stored: the file may come from anyone, so all of it is checked
+# ---- how the arrays and facts of a run are stored. The file may come from anyone: types and shapes are checked
 
 # Kind of number, and the shape: n items, N classes, m items on the map, k labels
 SHAPES: dict[str, tuple[str, tuple[str | int, ...]]] = {
@@ -327,53 +310,27 @@ SHAPES: dict[str, tuple[str, tuple[str | int, ...]]] = {
     "ids": ("i", ("n",)),
     "probabilities": ("f", ("n", "N")),
     "scores": ("f", ("n",)),
-    "p_unknown": ("f", ("n",)),
+    "p_unknown": ("f", ("n",)),  # NaN where scores only rank
     "previous": ("i", ("n",)),
     "map_ids": ("i", ("m",)),
     "flat": ("f", ("m", 2)),
     "given_ids": ("i", ("k",)),
     "given": ("i", ("k",)),
 }
-RANGES = {"classes": (1, MAX_ID), "ids": (1, MAX_ID), "map_ids": (1, MAX_ID), "previous": (-1, MAX_ID),
-          "given_ids": (1, MAX_ID), "given": (0, MAX_ID),
-          "probabilities": (-1e-3, 1 + 1e-3), "p_unknown": (-1e-3, 1 + 1e-3)}  # fmt: skip
-FACTS: dict[str, tuple[type, ...]] = {
-    "method": (str,),
-    "is_probability": (bool,),
-    "share": (int, float),
-    "share_low": (int, float, type(None)),
-    "share_high": (int, float, type(None)),
-    "share_told": (bool,),
-    "groups": (list,),
-    "left_out": (list,),
-    "again": (bool,),
-    "exemplars": (list,),
-    "parts": (list,),
-    "detail": (int, float),
-    "notice": (str,),
-    "min_confidence": (int, float),
-    "asking": (list,),
-    "decision": (dict,),
-    "share_kept": (bool,),
-}
+NUMBER = int | float
+FACTS: dict[str, Any] = {  # by name a type, or a list of one
+    "method": str, "is_probability": bool, "share": NUMBER, "share_low": NUMBER | None, "share_high": NUMBER | None,
+    "share_told": bool, "groups": [[int]], "exemplars": [[int]], "parts": [[[int]]], "left_out": [str], "again": bool,
+    "detail": NUMBER, "notice": str, "min_confidence": NUMBER, "asking": [int], "decision": dict, "share_kept": bool,
+}  # fmt: skip
 
 
-def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Return the arrays of a run as the bytes of an .npz file."""
-    file = io.BytesIO()
-    np.savez(file, **{name: arrays[name] for name in SHAPES})  # type: ignore[arg-type]
-    return file.getvalue()
-
-
-def unpack(data: bytes) -> dict[str, np.ndarray]:
-    """Read what `pack` wrote; raise ValueError for anything else. No array takes more memory than the data."""
+def _read_arrays(data: bytes) -> dict[str, np.ndarray]:
+    """Read an .npz file with the arrays of a run; raise ValueError for anything else."""
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = {entry.filename: entry for entry in archive.infolist()}
-            if len(archive.infolist()) != len(SHAPES) or entries.keys() != {f"{name}.npy" for name in SHAPES}:
-                raise ValueError("its arrays are not those of a run")
-            arrays = {name: _read(archive, entries[f"{name}.npy"], len(data)) for name in SHAPES}
-    except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, NotImplementedError, OverflowError, SyntaxError):
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            arrays = {name: np.asarray(file[name]) for name in SHAPES}
+    except (zipfile.BadZipFile, EOFError, OSError, KeyError, ValueError, TypeError, AttributeError):
         raise ValueError("its arrays are damaged") from None
     sizes: dict[str | int, int] = {2: 2}
     for name, array in arrays.items():
@@ -381,71 +338,37 @@ def unpack(data: bytes) -> dict[str, np.ndarray]:
         fits = array.dtype.kind == kind and array.ndim == len(shape)
         if not fits or any(sizes.setdefault(side, n) != n for side, n in zip(shape, array.shape, strict=True)):
             raise ValueError(f"its array {name} does not fit the others")
-        if not _is_in_range(name, array):
-            raise ValueError(f"its array {name} has values that no run gives")
+        if name != "p_unknown" and not np.isfinite(array).all():
+            raise ValueError(f"its array {name} has values that are no numbers")
     if not sizes["n"] or not sizes["N"]:
         raise ValueError("it has no item or no class")
     return arrays
 
 
-def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, max_bytes: int) -> np.ndarray:
-    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > max_bytes:
-        raise ValueError("its arrays are compressed, which handful does not do")
-    with archive.open(entry) as file:
-        if npy.read_magic(file) != (1, 0):
-            raise ValueError("its arrays are of another version")
-        shape, _, dtype = npy.read_array_header_1_0(file)
-        if dtype.hasobject or math.prod(shape) * dtype.itemsize > entry.file_size:
-            raise ValueError("its arrays are said to be larger than they are")
-    with archive.open(entry) as file:
-        return npy.read_array(file, allow_pickle=False)
-
-
-def _is_in_range(name: str, array: np.ndarray) -> bool:
-    if name == "p_unknown":
-        array = array[~np.isnan(array)]  # where scores only rank
-    if name not in RANGES:
-        return bool(np.isfinite(array).all())
-    low, high = RANGES[name]
-    return bool(((array >= low) & (array <= high)).all())
-
-
-def read_facts(text: str) -> dict[str, Any]:
+def _read_facts(text: str) -> dict[str, Any]:
     """Read the facts of a run; raise ValueError if they are not valid."""
+    facts: dict[str, Any]
     try:
         facts = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError("its facts are not JSON") from None
-    if not isinstance(facts, dict) or not FACTS.keys() <= facts.keys() or not isinstance(facts["groups"], list):
-        raise ValueError("its facts are not those of a run")
-    for name, kinds in FACTS.items():
-        value = facts[name]
-        if type(value) not in kinds or (isinstance(value, float) and not math.isfinite(value)):
+    facts = facts if isinstance(facts, dict) else {}
+    for name, kind in FACTS.items():
+        if not _fits(facts.get(name), kind):
             raise ValueError(f"its fact {name} has a value that no run gives")
-    if not all(value is None or 0 <= value <= 1 for value in (facts[f"share{end}"] for end in ("", "_low", "_high"))):
-        raise ValueError("its share of unknowns is not between 0 and 1")
-    _check_groups(facts)
-    if not _is_of_items(facts["asking"]) or not 0 <= facts["min_confidence"] <= 1:
-        raise ValueError("its questions are not of items, or its least confidence is not between 0 and 1")
-    if not -2 <= facts["detail"] <= 2:
-        raise ValueError("its fact detail has a value that no run gives")
-    if not all(isinstance(name, str) for name in facts["left_out"]):
-        raise ValueError("its fact left_out has a value that no run gives")
+    if not len(facts["groups"]) == len(facts["exemplars"]) == len(facts["parts"]):
+        raise ValueError("its groups do not fit together")
     return facts
 
 
-def _check_groups(facts: Mapping[str, Any]) -> None:
-    """Raise ValueError unless groups, those that stand for them, and their parts are lists of items."""
-    groups, exemplars, parts = facts["groups"], facts["exemplars"], facts["parts"]
-    lists = [*groups, *exemplars, *(part for some in parts if isinstance(some, list) for part in some)]
-    if not all(isinstance(some, list) for some in parts) or not all(_is_of_items(one) for one in lists):
-        raise ValueError("its groups are not of items")
-    if not len(groups) == len(exemplars) == len(parts):
-        raise ValueError("its groups do not fit together")
-    for group, some, kinds in zip(groups, exemplars, parts, strict=True):
-        if not {*some, *(item for kind in kinds for item in kind)} <= set(group):
-            raise ValueError("its groups do not fit together")
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type.
 
-
-def _is_of_items(items: Any) -> bool:
-    return isinstance(items, list) and all(type(item) is int for item in items)
+    >>> _fits([[1, 2], []], [[int]]), _fits([["a"]], [[int]]), _fits(True, int)
+    (True, False, False)
+    """
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(_fits(one, kind[0]) for one in value)
+    if isinstance(value, bool) or (isinstance(value, float) and not np.isfinite(value)):
+        return kind is bool and isinstance(value, bool)
+    return isinstance(value, kind)

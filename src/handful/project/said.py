@@ -1,150 +1,128 @@
-"""The store of a project, one SQLite file. No change that was confirmed is lost if the process or the machine stops.
+"""What a person said of the items of a project, and the answers that were computed: the tables of `project.sqlite`.
 
     items      the pictures, texts or rows, by a number that never changes
-    classes, labels      what a person set; class 0 is "unknown"
-    runs       the answers of the run that is shown, and of those that undo and redo lead to
-    checks     what a person answered when a run was checked, and in `skipped` what they did not want to answer
-    history    every change that a person made and every run, in order, for undo and redo
+    events     everything that was said, and every run, in order; those that were undone are marked
+    runs       the answers
+    meta       facts of the project
 
-Each change and its entry in the history are one transaction.
+What holds now follows from the events that are not undone, from the first to the last: see `Said`. An event is on the
+disk when the method that adds it returns; a process that is killed loses no event that was acknowledged.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from handful.core.checks import is_no_class
-from handful.project.database import MAX_RUN_BYTES, OpenDatabase
+from handful.core.checks import UNKNOWN_NAME, is_no_class
+from handful.project.database import OpenDatabase, Unusable, explained
 from handful.project.refusal import Refusal
-from handful.project.runs import MAX_ID, UNKNOWN, WRONG
-
-
-@dataclass(frozen=True)
-class Change:
-    """What is changed, as (id, before, after), with None for nothing.
-
-    A class is (name, key). An answer of a check is a class, 0 for none of them, or WRONG; its id is (run, item).
-    """
-
-    text: str
-    labels: tuple[tuple[int, int | None, int | None], ...] = ()
-    classes: tuple[tuple[int, tuple[str, int | None] | None, tuple[str, int | None] | None], ...] = ()
-    threshold: tuple[int, float, float] | None = None  # the run, the old and the new threshold
-    run: tuple[int | None, int | None] | None = None  # the run that was shown before, and the new one
-    checks: tuple[tuple[tuple[int, int], int | None, int | None], ...] = ()
-
-    def back(self) -> Change:
-        """Return the change that undoes this one."""
-        threshold = None if self.threshold is None else (self.threshold[0], self.threshold[2], self.threshold[1])
-        run = None if self.run is None else (self.run[1], self.run[0])
-        labels, classes, checks = (tuple(_reversed(steps)) for steps in (self.labels, self.classes, self.checks))
-        return Change(self.text, labels, classes, threshold, run, checks)
-
-    @property
-    def run_of(self) -> int | None:
-        """The run that the step cannot be undone or done again without; `run` has a second one."""
-        if self.checks:
-            return self.checks[0][0][0]
-        return self.run[1] if self.run is not None else self.threshold and self.threshold[0]
-
-    def as_json(self) -> str:
-        """Return the change as JSON, without its text."""
-        parts = [self.labels, self.classes, self.threshold, self.run, self.checks]
-        return json.dumps(parts, separators=(",", ":"))
-
-    @classmethod
-    def read(cls, text: str, change: str) -> Change:
-        """Read what `as_json` wrote; raise ValueError for anything else, because the file may come from anyone."""
-        try:
-            parts = json.loads(change, parse_constant=_no_number)
-            labels, classes, threshold, run, checks = parts
-            return cls(
-                text,
-                tuple((_id(item), _or_none(_code, a), _or_none(_code, b)) for item, a, b in labels),
-                tuple((_id(number), _or_none(_class, a), _or_none(_class, b)) for number, a, b in classes),
-                _or_none(_threshold, threshold),
-                _or_none(_runs, run),
-                tuple((_check_id(of), _or_none(_answer, a), _or_none(_answer, b)) for of, a, b in checks),
-            )
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise ValueError("the entry of this step in the history is damaged") from None
-
-    def __bool__(self) -> bool:
-        return bool(self.labels or self.classes or self.threshold or self.run or self.checks)
-
-
-def _reversed(steps: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any, Any]]:
-    return ((what, after, before) for what, before, after in steps)
-
-
-def _or_none(read: Any, value: Any) -> Any:
-    return None if value is None else read(value)
-
-
-def _code(value: Any, smallest: int = 0) -> int:
-    if type(value) is not int or not smallest <= value <= MAX_ID:
-        raise ValueError
-    return value
-
-
-def _id(value: Any) -> int:
-    return _code(value, 1)
-
-
-def _class(value: Any) -> tuple[str, int | None]:
-    name, key = value
-    if not isinstance(value, list) or not isinstance(name, str) or not name or key not in (None, *range(1, 10)):
-        raise ValueError
-    return name, key
-
-
-def _threshold(value: Any) -> tuple[int, float, float]:
-    run, before, after = value
-    if not all(type(x) in (int, float) and math.isfinite(x) for x in (before, after)):
-        raise ValueError
-    return _id(run), float(before), float(after)
-
-
-def _runs(value: Any) -> tuple[int | None, int | None]:
-    before, after = value
-    return _or_none(_id, before), _or_none(_id, after)
-
-
-def _check_id(value: Any) -> tuple[int, int]:
-    run, item = value
-    return _id(run), _id(item)
-
-
-def _answer(value: Any) -> int:
-    return _code(value, WRONG)
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(text)
-
+from handful.project.runs import MAX_ID, UNKNOWN, WRONG, Run
 
 KEYS = range(1, 10)  # that a class may have on the page
-FOR_A_RUN = " labelled by the check, for the next run"
-MAX_STEPS = 500  # changes that can be undone
-MAX_STORED_BYTES = 2**30  # of all runs that steps lead to: older steps are forgotten
-CLASSES_BY_FIRST_NAME = """
-    SELECT came_as, class FROM labels JOIN items ON item = id WHERE came_as NOT NULL
-    GROUP BY came_as, class ORDER BY count(*)
-"""
-RunRow = tuple[int, str, float, str, bytes]  # id, made, threshold, facts, arrays
+MAX_RUN_BYTES = 2**29  # of the arrays of one run: a million items and a hundred classes
+MAX_STORED_BYTES = 2**30  # of all runs: older ones are forgotten
+MAX_LOADED_RUNS = 5
+Class = tuple[str, int | None]  # name and key
+What = dict[str, Any]  # what an event says, see `Said.add`
 
 
-class Steps(NamedTuple):
-    """The texts of the next steps to undo and to redo; if the last step is a run, also of the step before it."""
+class Step(NamedTuple):
+    """An event that can be undone. kind: "run", "for a run" (undone with it), "promotion", or "" for all others."""
 
-    undo: str | None
-    redo: str | None
-    before_run: str | None
+    event: int
+    text: str
+    kind: str
+
+
+@dataclass
+class Said:
+    """What holds after some events."""
+
+    labels: dict[int, int] = field(default_factory=dict)  # by item the number of its class; 0 is "unknown"
+    classes: dict[int, Class] = field(default_factory=dict)  # by number
+    last_class: int = 0  # the highest number that a class ever had
+    checks: dict[int, dict[int, int]] = field(default_factory=dict)  # by run and item: a class, 0, or WRONG
+    skipped: dict[tuple[int, str], list[int]] = field(default_factory=dict)  # questions, by run and "ask" or "check"
+    thresholds: dict[int, float] = field(default_factory=dict)  # by run, where a person changed it
+    run: int | None = None  # that is shown
+    promoted: dict[int, list[int]] = field(default_factory=dict)  # since that run: items of groups, by their class
+    steps: list[Step] = field(default_factory=list)  # that can be undone
+    undone: list[Step] = field(default_factory=list)  # that can be done again, the next one first
+
+    def copy(self) -> Said:
+        """A copy that can be changed."""
+        checks = {run: dict(answers) for run, answers in self.checks.items()}
+        return replace(
+            self, labels=dict(self.labels), classes=dict(self.classes), checks=checks, skipped=dict(self.skipped),
+            thresholds=dict(self.thresholds), promoted=dict(self.promoted), steps=[*self.steps], undone=[*self.undone],
+        )  # fmt: skip
+
+    def add(self, what: What) -> None:
+        """Add an event; ValueError if it is not one that handful writes, because the file may come from anyone.
+
+        `what` has some of the entries classes: [number, name or None, key]; labels: [item, class or None]; checks:
+        [run, item, answer or None]; threshold: [run, value]; skipped: [run, item, asked_by]; promoted: [class, items].
+        Each is a list of such lists.
+        """
+        try:
+            for number, name, key in what.get("classes", ()):
+                if name is None:
+                    self.classes.pop(number, None)
+                    self.labels = {item: code for item, code in self.labels.items() if code != number}
+                elif not isinstance(name, str) or key not in (None, *KEYS):
+                    raise ValueError(name)
+                else:
+                    self.classes[_whole(number, 1)] = name, key
+                    self.last_class = max(self.last_class, number)
+            for item, code in what.get("labels", ()):
+                if code is None:
+                    self.labels.pop(item, None)
+                elif _whole(code) in self.classes or code == UNKNOWN:
+                    self.labels[_whole(item, 1)] = code
+                else:
+                    raise ValueError(code)
+            for run, item, answer in what.get("checks", ()):
+                answers = self.checks.setdefault(run, {})
+                if answer is None:
+                    answers.pop(item, None)
+                else:
+                    answers[_whole(item, 1)] = _whole(answer, WRONG)
+            for run, value in what.get("threshold", ()):
+                self.thresholds[_whole(run, 1)] = float(value)
+            for run, item, asked_by in what.get("skipped", ()):
+                self.skipped[run, asked_by] = [*self.skipped.get((run, asked_by), ()), _whole(item, 1)]
+            for number, items in what.get("promoted", ()):
+                self.promoted[number] = [*self.promoted.get(number, ()), *(_whole(item, 1) for item in items)]
+        except (TypeError, ValueError, AttributeError):
+            raise ValueError("an event in it is not one that handful writes") from None
+
+    def code_of(self, name: str) -> int | None:
+        """The number of a class by its name, None if there is none."""
+        if is_no_class(name):
+            return UNKNOWN
+        return next((number for number, (own, _) in self.classes.items() if own == name), None)
+
+    def names(self) -> dict[int, str]:
+        """The name of each class, and "unknown"."""
+        return {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in self.classes.items()}
+
+    def can_take_back(self) -> bool:
+        """Whether the last two steps are a promotion and the run after it."""
+        return [step.kind for step in self.steps[-2:]] == ["promotion", "run"]
+
+
+def _whole(value: Any, smallest: int = 0) -> int:
+    if type(value) is not int or not smallest <= value <= MAX_ID:
+        raise ValueError(value)
+    return value
 
 
 class ItemFacts(NamedTuple):
@@ -158,113 +136,156 @@ class ItemFacts(NamedTuple):
 
 
 class Store(OpenDatabase):
-    """What is in the file of one project."""
+    """What is in the file of one project. `said` is what holds now; it is replaced by each event, never changed."""
 
-    # ---- what a person does
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._runs: dict[int, tuple[Run, Run]] = {}  # as they are stored, and at the threshold of now
+        try:
+            with explained(self.path):
+                self.said = self._follow_events()
+        except ValueError as error:
+            self.close()
+            raise error if isinstance(error, Unusable) else Unusable(self.path, error) from None
 
-    def change(self, make: Callable[[sqlite3.Connection], Change]) -> Change:
-        """Make a change and add it to the history; a change that changes nothing has no entry."""
-        with self.write() as tx:
-            change = make(tx)
-            if change:
-                self._apply(tx, change)
-                _add_step(tx, change)
-            return change
-
-    def undo(self) -> Change | None:
-        """Undo the last step; return it, or None if there is none."""
-        return self._step("SELECT id, text, change FROM history WHERE NOT undone ORDER BY id DESC LIMIT 1", True)
-
-    def redo(self) -> Change | None:
-        """Do the last undone step again; return it, or None if there is none."""
-        return self._step("SELECT id, text, change FROM history WHERE undone ORDER BY id LIMIT 1", False)
-
-    def _step(self, query: str, back: bool) -> Change | None:
-        with self.write() as tx:
-            row = tx.execute(query).fetchone()
-            if row is None:
-                return None
+    def _follow_events(self) -> Said:
+        said, stored = Said(), {number for (number,) in self.db.execute("SELECT id FROM runs")}
+        query = "SELECT id, run, is_undone, text, what FROM events ORDER BY id"
+        for event, run, is_undone, text, what in self.db.execute(query):
+            if is_undone:
+                said.undone.append(Step(event, text or "", ""))
+                continue
             try:
-                change = Change.read(*row[1:])
-                change = change.back() if back else change
-                self._apply(tx, change)
-                _check_references(tx, change)
-            except ValueError as error:
-                raise Refusal(f"{error}: this step stays as it is", 409) from None
-            tx.execute("UPDATE history SET undone = ? WHERE id = ?", (back, row[0]))
-            return change
+                content = json.loads(what)
+            except (ValueError, RecursionError):
+                raise ValueError(f"its event {event} is no JSON") from None
+            said.add(content)
+            _add_step(said, event, text, content, run, run in stored)
+        return said
 
-    def _apply(self, tx: sqlite3.Connection, change: Change) -> None:
-        removed_labels = [(item,) for item, _, after in change.labels if after is None]
-        new_labels = [(item, after) for item, _, after in change.labels if after is not None]
-        tx.executemany("DELETE FROM labels WHERE item = ?", removed_labels)
-        tx.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?)", new_labels)
-        for number, _, after in change.classes:
-            if after is None:
-                tx.execute("DELETE FROM classes WHERE id = ?", (number,))
-            else:
-                tx.execute("INSERT OR REPLACE INTO classes VALUES (?, ?, ?)", (number, *after))
-        if change.threshold is not None:
-            run, _, after_ = change.threshold
-            tx.execute("UPDATE runs SET threshold = ? WHERE id = ?", (after_, run))
-        if change.run is not None:
-            shown = "" if change.run[1] is None else str(change.run[1])
-            tx.execute("INSERT OR REPLACE INTO meta VALUES ('run', ?)", (shown,))
-        for (run, item), _, answer in change.checks:
-            if answer is None:
-                tx.execute("DELETE FROM checks WHERE run = ? AND item = ?", (run, item))
-            else:
-                tx.execute("INSERT OR REPLACE INTO checks VALUES (?, ?, ?)", (run, item, answer))
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, see `OpenDatabase.write`; if it fails, `said` is as before."""
+        with self._lock:
+            before = self.said
+            try:
+                with super().write() as tx:
+                    yield tx
+            except BaseException:
+                self.said = before
+                self._runs.clear()
+                raise
 
-    def say(self, labels: Mapping[int, str | None], text: str | None = None) -> Change:
-        """Give items their right class, by its name: "unknown" is no class, None no label. New classes are added.
+    # ---- events
 
-        text: what the history calls it.
+    def add(self, text: str | None, what: What, run: int | None = None) -> int:
+        """Add an event, and return how many labels it gives or takes; one that says nothing is not stored.
+
+        text: what undo calls it; None if it cannot be undone. what: see `Said.add`. run: if it is a run, its number.
         """
+        if not run and not any(what.values()):
+            return 0
+        with self.write() as tx:
+            said = self.said.copy()
+            if said.undone and (text is not None or what.get("classes")):  # what is undone has numbers of classes, too
+                tx.execute("DELETE FROM events WHERE is_undone")
+                said.undone = []
+            row = (_now(), run, text, json.dumps(what, separators=(",", ":")))
+            event = tx.execute("INSERT INTO events (made, run, text, what) VALUES (?, ?, ?, ?)", row).lastrowid
+            assert event is not None
+            said.add(what)
+            _add_step(said, event, text, what, run)
+            if run or len(said.undone) < len(self.said.undone):
+                _forget_runs(tx)
+            self.said = said
+        return len(what.get("labels", ()))
 
-        def make(tx: sqlite3.Connection) -> Change:
-            codes, new = _codes_of(tx, [name for name in labels.values() if name is not None])
-            before = dict(tx.execute("SELECT item, class FROM labels"))
-            after = {item: None if name is None else codes[name] for item, name in labels.items()}
-            steps = tuple((item, before.get(item), code) for item, code in after.items() if before.get(item) != code)
-            return Change(text or f"{len(steps):,} item{'s' * (len(steps) != 1)} labelled", steps, new)
+    def undo(self) -> str:
+        """Undo the last step; return what it was. Refusal if there is none."""
+        return self._turn(self.said.steps[-1:], True, "there is nothing to undo")
 
-        return self.change(make)
+    def redo(self) -> str:
+        """Do the first undone step again; return what it was. Refusal if there is none."""
+        return self._turn(self.said.undone[:1], False, "there is nothing to do again")
 
-    def answer(self, run: int, item: int, label: str | None, title: str) -> Change:
-        """Store what a person answers when a run is checked: the right label, or None if it is only wrong."""
+    def _turn(self, steps: Sequence[Step], is_undone: bool, otherwise: str) -> str:
+        if not steps:
+            raise Refusal(otherwise, 409)
+        with self.write() as tx:
+            tx.execute("UPDATE events SET is_undone = ? WHERE id = ?", (is_undone, steps[0].event))
+            self.said = self._follow_events()
+        return steps[0].text
 
-        def make(tx: sqlite3.Connection) -> Change:
-            codes, new = _codes_of(tx, [] if label is None else [label])
-            before = self.checks(run).get(item)
-            code = WRONG if label is None else codes[label]
-            text = f"check: the label of {title} is wrong" if label is None else f"check: {title} is {label}"
-            return Change(text, (), new, checks=(((run, item), before, code),)) if before != code else Change(text)
-
-        return self.change(make)
-
-    def use_checks(self, run: int) -> Change:
-        """Make labels of the answers to a check that name a class or say that none fits, where there is no label.
-
-        It belongs to the run that follows, and is undone with it.
-        """
-
-        def make(tx: sqlite3.Connection) -> Change:
-            labelled = {item for (item,) in tx.execute("SELECT item FROM labels")}
-            classes = {UNKNOWN, *(number for (number,) in tx.execute("SELECT id FROM classes"))}
-            answers = self.checks(run).items()
-            steps = tuple((item, None, code) for item, code in answers if code in classes and item not in labelled)
-            return Change(f"{len(steps):,} item{'s' * (len(steps) != 1)}{FOR_A_RUN}", steps)
-
-        return self.change(make)
-
-    def undo_last_said(self) -> Change:
+    def undo_last_said(self) -> str:
         """Undo the last thing that a person said, and the runs after it; Refusal if nothing was said."""
         with self.write():
-            while (change := self.undo()) is not None:
-                if change.run is None and not change.text.endswith(FOR_A_RUN):
-                    return change
+            while self.said.steps:
+                is_said = self.said.steps[-1].kind in ("", "promotion")
+                text = self.undo()
+                if is_said:
+                    return text
             raise Refusal("there is nothing to take back", 409)
+
+    # ---- what a person says
+
+    def say(self, labels: Mapping[int, str | None], text: str | None = None) -> int:
+        """Give items their right class, by its name: "unknown" is no class, None no label. New classes are added.
+
+        text: what undo calls it.
+        """
+        codes, classes = self.codes_of(name for name in labels.values() if name is not None)
+        new = {item: None if name is None else codes[name] for item, name in labels.items()}
+        return self.label(new, text=text, classes=classes)
+
+    def label(
+        self, labels: Mapping[int, int | None], done: str = "labelled", *, text: str | None = None, **more: Any
+    ) -> int:
+        """Give items their right class, by its number, None for no label; return how many have changed.
+
+        Undo calls it "3 items `done`", or `text`. more: further entries of the event.
+        """
+        old = self.said.labels
+        new = [[item, code] for item, code in labels.items() if old.get(item) != code]
+        return self.add(text or f"{len(new):,} item{'s' * (len(new) != 1)} {done}", {"labels": new, **more})
+
+    def add_class(self, name: str) -> int:
+        """Add a class with the next free key; return its number."""
+        codes, classes = self.codes_of([name])
+        self.add(f"class {name} added", {"classes": classes})
+        return codes[name]
+
+    def answer(self, run: int, item: int, code: int | None, title: str, name: str | None = None) -> None:
+        """Store what a person answers when a run is checked: a class, 0, `WRONG`, or None to remove the answer.
+
+        title: what the item is called. name: that of its class, which may be new, in place of `code`.
+        """
+        codes, classes = self.codes_of([] if name is None else [name])
+        code = code if name is None else codes[name]
+        if code != self.said.checks.get(run, {}).get(item):
+            text = f"check of {title} removed" if code is None else f"check: the label of {title} is wrong"
+            if code not in (None, WRONG):
+                text = f"check: {title} is {name or self.said.names()[code]}"
+            self.add(text, {"classes": classes, "checks": [[run, item, code]]})
+
+    def usable_checks(self, run: int) -> dict[int, int]:
+        """The answers to a check that name a class or say that none fits, where there is no label."""
+        said = self.said
+        answers = said.checks.get(run, {}).items()
+        return {item: code for item, code in answers if code in (UNKNOWN, *said.classes) and item not in said.labels}
+
+    def codes_of(self, names: Iterable[str]) -> tuple[dict[str, int], list[list[Any]]]:
+        """The number of each class by its name, and the entries of those that are new, with the next free keys."""
+        old = self.said.classes
+        codes = {name: number for number, (name, _) in old.items()}
+        free_keys = [key for key in KEYS if key not in {used for _, used in old.values()}]
+        new: list[list[Any]] = []
+        for name in names:
+            if is_no_class(name):
+                codes[name] = UNKNOWN
+            elif name not in codes:
+                codes[name] = self.said.last_class + 1 + len(new)
+                new.append([codes[name], name, free_keys.pop(0) if free_keys else None])
+        return codes, new
 
     def take_over(self, labels: Mapping[int, str | None]) -> None:
         """Take over the classes that items came with, where they are new or have changed. This is no step.
@@ -274,60 +295,116 @@ class Store(OpenDatabase):
         with self.write() as tx:
             before = dict(tx.execute("SELECT id, came_as FROM items"))
             new = {item: name for item, name in labels.items() if before.get(item) != name}
-            if not new:
-                return
-            renamed = dict(tx.execute(CLASSES_BY_FIRST_NAME))
-            names = [name for name in new.values() if name is not None and name not in renamed]
-            codes, classes = _codes_of(tx, names)
+            tx.executemany("UPDATE items SET came_as = ? WHERE id = ?", [(name, item) for item, name in new.items()])
+            said = self.said.labels
+            counts = Counter((before[item], code) for item, code in said.items() if before.get(item) is not None)
+            renamed = {name: code for (name, code), _ in reversed(counts.most_common())}
+            codes, classes = self.codes_of(name for name in new.values() if name is not None and name not in renamed)
             codes |= renamed
-            for number, _, row in classes:
-                assert row is not None
-                tx.execute("INSERT INTO classes VALUES (?, ?, ?)", (number, *row))
-            for item, name in new.items():
-                tx.execute("UPDATE items SET came_as = ? WHERE id = ?", (name, item))
-                if name is None:
-                    tx.execute("DELETE FROM labels WHERE item = ?", (item,))
-                else:
-                    tx.execute("INSERT OR REPLACE INTO labels VALUES (?, ?)", (item, codes[name]))
+            entries = [[item, None if name is None else codes[name]] for item, name in new.items()]
+            self.add(None, {"labels": entries, "classes": classes})
 
-    def steps(self) -> Steps:
-        """The next steps to undo and to redo. They are read on the writing connection."""
+    def skip_question(self, run: int, item: int, asked_by: str) -> None:
+        """Do not ask about an item of a run again. asked_by: "ask" or "check". This is no step."""
+        self.add(None, {"skipped": [[run, item, asked_by]]})
+
+    # ---- runs
+
+    def add_run(self, run: Run) -> Run:
+        """Store a run as a step that can be undone; return it with its number."""
+        row = run.packed()
+        if len(row[-1]) > MAX_RUN_BYTES:
+            raise ValueError(f"the result takes more than {MAX_RUN_BYTES >> 20} MB: take fewer items or classes")
+        with self.write() as tx:
+            insert = "INSERT INTO runs (made, threshold, facts, arrays) VALUES (?, ?, ?, ?)"
+            number = tx.execute(insert, row).lastrowid
+            assert number is not None
+            self.add(f"run {number}", {}, number)
+        run = replace(run, id=number)
+        self._runs[number] = run, run
+        return run
+
+    def set_facts(self, run: Run) -> None:
+        """Store other facts of the run that is shown. This is no step."""
+        with self.write() as tx:
+            tx.execute("UPDATE runs SET facts = ? WHERE id = ?", (json.dumps(run.facts), run.id))
+            stored, _ = self._runs[run.id]
+            self._runs[run.id] = replace(stored, facts=run.facts), run
+
+    def run(self, number: int | None = None) -> Run | None:
+        """A run, by default the one that is shown; None if there is none. Refusal if it is not stored or is damaged."""
+        number = self.said.run if number is None else number
+        if number is None:
+            return None
         with self._lock:
-            db = self._writer
-            undo = db.execute("SELECT text, run FROM history WHERE NOT undone ORDER BY id DESC LIMIT 2").fetchall()
-            redo = db.execute("SELECT text FROM history WHERE undone ORDER BY id LIMIT 1").fetchone()
-        last, before = [*undo, (None, None), (None, None)][:2]
-        is_run = last[1] is not None and last[0] == run_text(last[1])
-        return Steps(last[0], redo and redo[0], before[0] if is_run else None)
+            if number not in self._runs:
+                self._runs[number] = 2 * (self._read_run(number),)
+            stored, run = self._runs.pop(number)
+            threshold = self.said.thresholds.get(number, stored.threshold)
+            if threshold != run.threshold:
+                run = stored.at(threshold)
+            self._runs[number] = stored, run
+            for old in [*self._runs][:-MAX_LOADED_RUNS]:
+                del self._runs[old]
+            return run
 
-    # ---- items, runs and what they are of
+    def _read_run(self, number: int) -> Run:
+        query = "SELECT id, made, threshold, facts, arrays FROM runs WHERE id = ?"
+        with explained(self.path):
+            row = self.db.execute(query, (number,)).fetchone()
+        if row is None:
+            raise Refusal(f"run {number} is not stored any more: choose another one", 404)
+        try:
+            return Run.unpacked(*row)
+        except ValueError as error:
+            raise Refusal(f"run {number} in {str(self.path)!r} is damaged, {error}: nothing was changed", 409) from None
+
+    def runs(self) -> list[tuple[int, str]]:
+        """(id, made) of the runs that are stored, in their order."""
+        with self._lock:
+            return self.db.execute("SELECT id, made FROM runs ORDER BY id").fetchall()
+
+    # ---- items and facts
 
     def meta(self, **new: str) -> dict[str, str]:
         """Set facts of the project, if any are given; return all."""
-        if new:
-            with self.write() as tx:
-                tx.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", new.items())
-        with self.read() as db:
-            return dict(db.execute("SELECT key, value FROM meta"))
+        with self._lock:
+            if new:
+                with self.write() as tx:
+                    tx.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", new.items())
+            return dict(self.db.execute("SELECT key, value FROM meta"))
 
     def take_items(self, origin: str, names: Iterable[str]) -> None:
         """Set the items of an origin. Other items of it are gone, and keep their number and label."""
-        names = list(names)
         with self.write() as tx:
             tx.execute("UPDATE items SET state = 'gone', reason = NULL WHERE origin = ?", (origin,))
-            add_items(tx, origin, names)
+            self.add_items(origin, names)
 
-    def items(self) -> list[tuple[int, str, str, str, str | None]]:
-        """(id, origin, name, state, reason) of all that are not gone."""
-        with self.read() as db:
-            query = "SELECT id, origin, name, state, reason FROM items WHERE state != 'gone' ORDER BY id"
-            return db.execute(query).fetchall()
+    def add_items(self, origin: str, names: Iterable[str]) -> None:
+        """Add items; those that had been skipped are there again."""
+        with self.write() as tx:
+            tx.executemany(
+                "INSERT INTO items (origin, name, state) VALUES (?, ?, 'there') "
+                "ON CONFLICT (origin, name) DO UPDATE SET state = 'there', reason = NULL",
+                [(origin, name) for name in names],
+            )
+
+    def items(self) -> list[tuple[int, str, str]]:
+        """(id, origin, name) of all that are not gone."""
+        with self._lock:
+            return self.db.execute("SELECT id, origin, name FROM items WHERE state != 'gone' ORDER BY id").fetchall()
 
     def item_numbers(self) -> dict[tuple[str, str], int]:
         """The number of each item that was ever seen, by its origin and name."""
         with self._lock:
-            rows = self._writer.execute("SELECT origin, name, id FROM items")
+            rows = self.db.execute("SELECT origin, name, id FROM items")
             return {(origin, name): item for origin, name, item in rows}
+
+    def item_facts(self) -> dict[int, ItemFacts]:
+        """What is stored of each item that was ever seen."""
+        with self._lock:
+            rows = self.db.execute("SELECT id, origin, coalesce(title, name), state, mark, came_as FROM items")
+            return {item: ItemFacts(*facts) for item, *facts in rows}
 
     def describe_items(self, facts: Mapping[int, tuple[str, str]]) -> None:
         """Store what people call an item, and a hash of its content."""
@@ -335,166 +412,31 @@ class Store(OpenDatabase):
             rows = [(title, mark, item) for item, (title, mark) in facts.items()]
             tx.executemany("UPDATE items SET title = ?, mark = ? WHERE id = ?", rows)
 
-    def item_facts(self) -> dict[int, ItemFacts]:
-        """What is stored of each item that was ever seen."""
-        with self._lock:
-            rows = self._writer.execute("SELECT id, origin, coalesce(title, name), state, mark, came_as FROM items")
-            return {item: ItemFacts(*facts) for item, *facts in rows}
-
-    def item_names(self) -> list[tuple[str, str]]:
-        """(origin, name) of all items that were ever seen."""
-        with self.read() as db:
-            return db.execute("SELECT origin, name FROM items").fetchall()
-
-    def skip(self, reasons: dict[int, str]) -> None:
+    def skip(self, reasons: Mapping[int, str]) -> None:
         """Mark items as skipped, each with its reason."""
         with self.write() as tx:
             rows = [(reason, item) for item, reason in reasons.items()]
             tx.executemany("UPDATE items SET state = 'skipped', reason = ? WHERE id = ?", rows)
 
-    def classes(self) -> dict[int, tuple[str, int | None]]:
-        """Return the name and the key of each class."""
-        with self.read() as db:
-            return {i: (name, key) for i, name, key in db.execute("SELECT id, name, key FROM classes ORDER BY id")}
 
-    def labels(self) -> list[tuple[int, int]]:
-        """Return each labelled item with its class."""
-        with self.read() as db:
-            return db.execute("SELECT item, class FROM labels").fetchall()
-
-    def add_run(self, made: str, threshold: float, facts: dict[str, Any], arrays: bytes) -> int:
-        """Store a run as a step that can be undone; return its number. Runs that no step leads to are deleted."""
-        if len(arrays) > MAX_RUN_BYTES:
-            raise ValueError(f"the result takes more than {MAX_RUN_BYTES >> 20} MB: take fewer items or classes")
-        with self.write() as tx:
-            row = (made, threshold, json.dumps(facts), arrays)
-            last = tx.execute("INSERT INTO runs (made, threshold, facts, arrays) VALUES (?, ?, ?, ?)", row).lastrowid
-            assert last is not None
-            change = Change(run_text(last), run=(_shown_run(tx), last))
-            self._apply(tx, change)
-            _add_step(tx, change)
-            return last
-
-    def set_facts(self, number: int, facts: dict[str, Any]) -> None:
-        """Store other facts of a run."""
-        with self.write() as tx:
-            tx.execute("UPDATE runs SET facts = ? WHERE id = ?", (json.dumps(facts), number))
-
-    def run(self, number: int | None = None) -> RunRow | None:
-        """Return the row of a run, by default of the one that is shown, or None. It is read as it will be written."""
-        query = "SELECT id, made, threshold, facts, arrays FROM runs WHERE id = ?"
-        with self._lock:
-            number = _shown_run(self._writer) if number is None else number
-            row: RunRow | None = self._writer.execute(query, (number,)).fetchone()
-            return row
-
-    def runs(self) -> list[tuple[int, str, float, str]]:
-        """(id, made, threshold, facts) of the runs that are stored, in their order."""
-        with self.read() as db:
-            return db.execute("SELECT id, made, threshold, facts FROM runs ORDER BY id").fetchall()
-
-    def skip_question(self, run: int, item: int, asked_by: str) -> None:
-        """Do not ask about an item of a run again. asked_by: "ask" or "check". This is no step."""
-        with self.write() as tx:
-            tx.execute("INSERT OR REPLACE INTO skipped VALUES (?, ?, ?)", (run, item, asked_by))
-
-    def skipped_questions(self, run: int, asked_by: str) -> list[int]:
-        """The items of a run that a person did not want to be asked about."""
-        with self._lock:
-            query = "SELECT item FROM skipped WHERE run = ? AND asked_by = ? ORDER BY item"
-            return [item for (item,) in self._writer.execute(query, (run, asked_by))]
-
-    def checks(self, run: int) -> dict[int, int]:
-        """Return the answers that a person gave when a run was checked, by item."""
-        with self._lock:
-            return dict(self._writer.execute("SELECT item, answer FROM checks WHERE run = ? ORDER BY item", (run,)))
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def add_items(tx: sqlite3.Connection, origin: str, names: Iterable[str]) -> None:
-    """Add items to the database; those that had been skipped are there again."""
-    rows = [(origin, name) for name in names]
-    tx.executemany(
-        "INSERT INTO items (origin, name, state) VALUES (?, ?, 'there') "
-        "ON CONFLICT (origin, name) DO UPDATE SET state = 'there', reason = NULL",
-        rows,
-    )
+def _add_step(said: Said, event: int, text: str | None, what: What, run: int | None, is_stored: bool = True) -> None:
+    """Add the step that an event is. is_stored: whether its run is."""
+    kind = "promotion" if what.get("promoted") else "for a run" if what.get("for_a_run") else ""
+    if run is not None:
+        said.run, said.promoted, kind = run if is_stored else None, {}, "run"
+    if text is not None:
+        said.steps.append(Step(event, text, kind))
 
 
-def next_class(tx: sqlite3.Connection) -> int:
-    """A number that no class has, and that no deleted class had."""
-    row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'classes'").fetchone()
-    return 1 + (row[0] if row else 0)
-
-
-def _codes_of(tx: sqlite3.Connection, names: Iterable[str]) -> tuple[dict[str, int], tuple[Any, ...]]:
-    """The number of each class by its name, and the steps that add those that are new; each gets the next free key."""
-    old = tx.execute("SELECT id, name, key FROM classes").fetchall()
-    codes = {name: number for number, name, _ in old}
-    used_keys, new, number = {key for _, _, key in old}, [], next_class(tx)
-    for name in names:
-        if is_no_class(name):
-            codes[name] = UNKNOWN
-        elif name not in codes:
-            key = next((key for key in KEYS if key not in used_keys), None)
-            used_keys.add(key)
-            codes[name] = number
-            new.append((number, None, (name, key)))
-            number += 1
-    return codes, tuple(new)
-
-
-def run_text(number: int) -> str:
-    """What the history says of a run.
-
-    >>> run_text(3)
-    'run 3'
-    """
-    return f"run {number}"
-
-
-def _shown_run(tx: sqlite3.Connection) -> int | None:
-    row = tx.execute("SELECT value FROM meta WHERE key = 'run'").fetchone()
-    return int(row[0]) if row and row[0] else None
-
-
-def _add_step(tx: sqlite3.Connection, change: Change) -> None:
-    """Add a change to the history. Steps that cannot be reached any more are forgotten, and their runs."""
-    tx.execute("DELETE FROM history WHERE undone")
-    row = (change.text, change.as_json(), change.run_of, change.run and change.run[0])
-    statement = "INSERT INTO history (text, change, run, run_before) VALUES (?, ?, ?, ?)"
-    last = tx.execute(statement, row).lastrowid or 0
-    tx.execute("DELETE FROM history WHERE id <= ?", (last - MAX_STEPS,))
-    _delete_runs(tx)
-    while change.run is not None and _is_too_large(tx):
-        (oldest,) = tx.execute("SELECT min(id) FROM runs").fetchone()
-        steps = "SELECT max(id) FROM history WHERE run = ? OR run_before = ?"
-        tx.execute(f"DELETE FROM history WHERE id <= ({steps})", (oldest, oldest))
-        _delete_runs(tx, oldest)
-
-
-def _is_too_large(tx: sqlite3.Connection) -> bool:
-    count, size = tx.execute("SELECT count(*), sum(length(arrays)) FROM runs").fetchone()
-    return bool(count > 2 and size > MAX_STORED_BYTES)  # the last two can always be compared
-
-
-def _delete_runs(tx: sqlite3.Connection, oldest: int = 0) -> None:
-    """Delete the runs that no step leads to, and the oldest one."""
-    kept = "SELECT run FROM history WHERE run NOT NULL UNION SELECT run_before FROM history WHERE run_before NOT NULL"
-    shown = _shown_run(tx)
-    tx.execute(f"DELETE FROM runs WHERE id IS NOT ? AND (id <= ? OR id NOT IN ({kept}))", (shown, oldest))
-    for table in ("checks", "skipped"):
-        tx.execute(f"DELETE FROM {table} WHERE run NOT IN (SELECT id FROM runs)")
-
-
-def _check_references(tx: sqlite3.Connection, change: Change) -> None:
-    """Raise ValueError if a step of the history leads to a class or run that is not there: it may come from anyone."""
-    for code in {after for _, _, after in change.labels if after}:
-        if tx.execute("SELECT 1 FROM classes WHERE id = ?", (code,)).fetchone() is None:
-            raise ValueError("the entry of this step in the history is damaged")
-    for number, _, after in change.classes:
-        if after is None and tx.execute("SELECT 1 FROM labels WHERE class = ?", (number,)).fetchone():
-            raise ValueError("the entry of this step in the history is damaged")
-    runs = [run for (run, _), _, _ in change.checks] + ([] if change.run is None else [change.run[1]])
-    for run in {run for run in runs if run is not None}:
-        if tx.execute("SELECT 1 FROM runs WHERE id = ?", (run,)).fetchone() is None:
-            raise ValueError("the entry of this step in the history is damaged")
+def _forget_runs(tx: sqlite3.Connection) -> None:
+    """Delete the runs that no event is about, and the oldest ones if all take too much."""
+    tx.execute("DELETE FROM runs WHERE id NOT IN (SELECT run FROM events WHERE run NOT NULL)")
+    while True:
+        count, size, oldest = tx.execute("SELECT count(*), sum(length(arrays)), min(id) FROM runs").fetchone()
+        if count <= 2 or size <= MAX_STORED_BYTES:  # the last two can always be compared
+            return
+        tx.execute("DELETE FROM runs WHERE id = ?", (oldest,))

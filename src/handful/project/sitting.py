@@ -20,12 +20,11 @@ import numpy as np
 import handful
 from handful.backbones.pictures import KNOWN_SUFFIXES
 from handful.core.answers import Answers
-from handful.core.checks import UNKNOWN_NAME
 from handful.project.database import FILE
 from handful.project.job import Job, read_job
 from handful.project.outputs import need_project
 from handful.project.pile import PILE
-from handful.project.runs import UNKNOWN, WRONG, Run
+from handful.project.runs import WRONG
 from handful.project.said import Store
 from handful.project.trust import is_agreed
 from handful.report.html_page import write_measured
@@ -70,33 +69,24 @@ class Question(NamedTuple):
 class Sitting:
     """Questions about the last run of a project. Only one process at a time may ask.
 
-    Parameters
-    ----------
-    folder : Path
-        The project.
-    asked_by : {"ask", "check"}
-        Which items are asked about.
-    seed : int, optional
-        Of the sample of a check; by default that of before, or 0.
+    asked_by: "ask" or "check", which items are asked about. seed: of the sample of a check; by default that of before.
     """
 
     def __init__(self, folder: Path, asked_by: str, seed: int | None = None) -> None:
         need_project(folder)
         self.folder, self.asked_by = folder, asked_by
-        self.store = Store(folder, any_name=True)
+        self.store = Store(folder)
         try:
-            row = self.store.run()
-            if row is None:
+            run = self.store.run()
+            if run is None:
                 raise ValueError(f"{in_brief(folder)} has no answers: label the pile with `handful label` first")
-            self.run = Run.unpacked(*row)
+            self.run = run
             facts = self.store.item_facts()
             self.names = {item: one.title for item, one in facts.items() if one.state != "gone"}
             self._is_of_pile = {item for item, one in facts.items() if one.origin == PILE}
             self._place = {item: k for k, item in enumerate(self.run.ids.tolist()) if item in self.names}
-            metadata = self.store.meta()
-            if seed is not None:
-                self.store.meta(seed=str(seed))
-            self.seed = int(metadata.get("seed", "0")) if seed is None else seed
+            metadata = self.store.meta() if seed is None else self.store.meta(seed=str(seed))
+            self.seed = int(metadata.get("seed", "0"))
             self._job_text = metadata.get("job")
         except BaseException:
             self.store.close()
@@ -112,11 +102,6 @@ class Sitting:
         return self.folder / FILE
 
     @property
-    def class_names(self) -> dict[int, str]:
-        """The name of each class, and "unknown"."""
-        return {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in self.store.classes().items()}
-
-    @property
     def classes(self) -> list[str]:
         """The names of the classes that have examples."""
         return [str(name) for name in self._named.classes.tolist()]
@@ -124,7 +109,7 @@ class Sitting:
     @cached_property
     def _named(self) -> Answers:
         """The answers of the run, with names of classes in place of numbers."""
-        answers, names = self.run.answers, self.class_names
+        answers, names = self.run.answers, self.store.said.names()
         classes = [names.get(number, f"(deleted class {number})") for number in answers.classes.tolist()]
         return Answers(
             answers.probabilities, answers.outlier_scores, np.array(classes, dtype=object), answers.threshold,
@@ -139,13 +124,7 @@ class Sitting:
     # ---- questions and answers
 
     def questions(self, count: int) -> list[Question]:
-        """The next items to ask about, at most `count`: those that have no answer yet and were not skipped.
-
-        Parameters
-        ----------
-        count : int
-            How many.
-        """
+        """The next items to ask about, at most `count`: those that have no answer yet and were not skipped."""
         confidence = self._named.confidence
         return [
             Question(
@@ -156,27 +135,27 @@ class Sitting:
         ]  # fmt: skip
 
     def _next_items(self, count: int) -> list[int]:
-        done = set(self.store.skipped_questions(self.run.id, self.asked_by))
+        done = set(self._skipped)
         if self.asked_by == "check":
-            done |= self.store.checks(self.run.id).keys()
+            done |= self._checks.keys()
             order = self.run.ids[check.draw_sample(self._named, len(self.run.ids), seed=self.seed)].tolist()
         else:
-            done |= {item for item, _ in self.store.labels()}
+            done |= self.store.said.labels.keys()
             order = self.run.facts["asking"]
         return [item for item in order if item in self._place and item not in done][:count]
 
-    def answer(self, question: Question, label: str | None) -> None:
-        """Store an answer at once.
+    @property
+    def _checks(self) -> dict[int, int]:
+        return self.store.said.checks.get(self.run.id, {})
 
-        Parameters
-        ----------
-        question : Question
-            What was asked.
-        label : str or None
-            The right label; "unknown" if the item belongs to no class; None if the label that it has is wrong.
-        """
+    @property
+    def _skipped(self) -> list[int]:
+        return self.store.said.skipped.get((self.run.id, self.asked_by), [])
+
+    def answer(self, question: Question, label: str | None) -> None:
+        """Store an answer at once: the right label, "unknown" for no class, None if the label that it has is wrong."""
         if self.asked_by == "check":
-            self.store.answer(self.run.id, question.item, label, question.name)
+            self.store.answer(self.run.id, question.item, WRONG, question.name, label)
         elif label is None:
             self.skip(question)
         else:
@@ -189,19 +168,22 @@ class Sitting:
     @property
     def answers(self) -> dict[int, str | None]:
         """By item the label that a person gave since the run; None where only the label of the run is wrong."""
-        names = self.class_names
+        names = self.store.said.names()
         if self.asked_by == "check":
-            return {item: names.get(code) for item, code in self.store.checks(self.run.id).items()}
-        return {item: names[code] for item, code in self.store.labels() if item in self._place}
+            return {item: names.get(code) for item, code in self._checks.items()}
+        return {item: names[code] for item, code in self.store.said.labels.items() if item in self._place}
 
     # ---- what follows from them
 
     @property
     def checked(self) -> check.Checked:
         """What the answers say of all labels."""
-        codes = self.store.checks(self.run.id)
-        names: dict[int, Any] = self.class_names | {WRONG: check.WRONG}
-        truth = {self._place[item]: names[code] for item, code in codes.items() if item in self._place}
+        names: dict[int, Any] = self.store.said.names() | {WRONG: check.WRONG}
+        truth = {
+            self._place[item]: names.get(code, f"(deleted class {code})")
+            for item, code in self._checks.items()
+            if item in self._place
+        }
         return check.check_answers(self._named, truth)
 
     def rows_by_class(self) -> dict[str, tuple[int, int, int]]:
@@ -219,12 +201,11 @@ class Sitting:
             for item, label in self.answers.items()
             if item in self._place
         ]
-        skipped = self.store.skipped_questions(self.run.id, self.asked_by)
         document: dict[str, Any] = {
             "handful": handful.__version__,
             "corrections": [{"item": a["item"], "label": a["label"]} for a in answers if a["label"] is not None],
             "answers": answers,
-            "skipped": [self.names[item] for item in skipped if item in self.names],
+            "skipped": [self.names[item] for item in sorted(self._skipped) if item in self.names],
             "made": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         }
         if self.asked_by == "check":

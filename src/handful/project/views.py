@@ -14,10 +14,9 @@ from handful.project.pile import Pile, folded
 from handful.project.refusal import Refusal
 from handful.project.runs import NONE, UNKNOWN, RowAnswers, Run
 from handful.project.state import State
-from handful.project.steps import Undoable, can_take_back
 
 if TYPE_CHECKING:
-    from handful.project.state import State
+    from handful.project.live import LiveProject
 
 MAX_COMPARED_TEXTS = 10_000  # of all groups, and of other texts: more take seconds and give the same words
 MIN_GROUP_TEXTS = 20
@@ -52,15 +51,15 @@ MAX_SHOWN_COLUMNS = 30
 
 
 def rows_of(
-    state: State, view: str = "all", search: str = "", similar: int | None = None, rows: NDArray | None = None
+    project: LiveProject, state: State, view: str = "all", search: str = "", similar: int | None = None
 ) -> NDArray:
-    """The rows of a view, in its order; rows: those of a view that needs more than the state."""
-    rows = _view(state, view) if rows is None else rows
+    """The rows of a view, in its order."""
+    rows = _moved_rows(project, state, view) if view.startswith("moved:") else _view(state, view)
     if search:
         search_text = search.casefold() if state.pile.texts is None else folded(search)
         rows = rows[[search_text in state.pile.folded[i] for i in rows.tolist()]]
     if similar is not None:
-        row = row_of(state, similar)
+        row = state.row_of(similar)
         if not state.pile.ready[row]:
             raise Refusal(f"this {state.pile.noun} has no features yet: wait until the progress bar is full", 409)
         likeness = state.pile.similarity(row)
@@ -115,14 +114,6 @@ def _labelled_first(
     """The items that a person labelled, then those that the run decided, the most confident first."""
     rest = rows[free & decided[rows]]
     return np.concatenate([rows[is_labelled[rows]], rest[np.lexsort((-tie[rest], -confidence[rest]))]])
-
-
-def row_of(state: State, item: int) -> int:
-    """The row of an item; Refusal if there is no such item."""
-    row = state.pile.row.get(item)
-    if row is None or not state.pile.usable[row]:
-        raise Refusal(f"there is no {state.pile.noun} with the number {item}", 404)
-    return row
 
 
 def describe(state: State, rows: NDArray) -> list[dict[str, Any]]:
@@ -189,12 +180,6 @@ def _number(value: float) -> float | None:
     return None if value != value else value
 
 
-def usable_rows(state: State, items: list[int]) -> NDArray:
-    """The rows of those items that exist and can be opened."""
-    rows = [state.pile.row[item] for item in items if item in state.pile.row]
-    return np.array([row for row in rows if state.pile.usable[row]], int)
-
-
 def places(state: State) -> dict[str, Any]:
     """The map of the last run, without items that are gone."""
     run = state.run
@@ -223,7 +208,7 @@ def groups(state: State) -> list[dict[str, Any]]:
 
 def describe_state(state: State) -> dict[str, Any]:
     """The part of GET /project that follows from the state."""
-    usable, labels = state.pile.usable, state.labels
+    usable, labels, said = state.pile.usable, state.labels, state.said
     examples, counts = _count_classes(labels[usable]), _count_classes(_settled(state)[usable])
     return {
         "items": int(usable.sum()), "ready": int((state.pile.ready & usable).sum()), "skipped": len(state.skipped),
@@ -233,7 +218,7 @@ def describe_state(state: State) -> dict[str, Any]:
         ],
         "unknown_examples": examples.get(UNKNOWN, 0),
         "run": None if state.run is None else describe_run(state),
-        "undo": state.steps.undo, "redo": state.steps.redo,
+        "undo": said.steps[-1].text if said.steps else None, "redo": said.undone[0].text if said.undone else None,
     }  # fmt: skip
 
 
@@ -244,7 +229,7 @@ def describe_run(state: State) -> dict[str, Any]:
     facts = {name: run.facts[name] for name in ("method", "share", "share_low", "share_high", "share_told")}
     own = {"id": run.id, "made": run.made, "sentence": run.sentence(), "threshold": run.threshold}
     own |= {"group_detail": run.facts["detail"], "notice": run.facts["notice"]}
-    own |= {"can_take_back": bool(run.facts["notice"]) and can_take_back(state), "outdated": outdated(state)}
+    own |= {"can_take_back": bool(run.facts["notice"]) and state.said.can_take_back(), "outdated": outdated(state)}
     precision, expected = run.answers.expected_precision, run.expected
     own |= {
         "expected_precision": None if precision is None or np.isnan(precision) else precision,
@@ -281,22 +266,32 @@ def _settled(state: State) -> np.ndarray:
     return np.where(state.labels != NONE, state.labels, state.row_answers.decision)
 
 
+def describe_check(project: LiveProject, count: int) -> dict[str, Any]:
+    """The first `count` items of the run that a person should look at, and the answers so far, for JSON."""
+    state = project.state
+    run, pile, checks = state.last_run(), state.pile, state.checks
+    assert checks is not None
+    order = [item for item in checks.order if item in pile.row and pile.usable[pile.row[item]]][:count]
+    answers = [{"item": item, "answer": answer} for item, answer in checks.answers.items()]
+    return {"run": run.id, "order": order, "answers": answers, "usable": len(state.usable_checks(project.store))}
+
+
 MOVED = re.compile(r"moved:([0-9]{1,15}):([0-9]{1,15})(?::([0-9]{1,15}):([0-9]{1,15}))?")
 
 
-def describe_runs(project: Undoable) -> list[dict[str, Any]]:
+def describe_runs(project: LiveProject) -> list[dict[str, Any]]:
     """The runs that are stored, for JSON."""
     shown = project.state.run
     return [
         {"id": number, "made": made, "is_shown": shown is not None and shown.id == number}
-        for number, made, _, _ in project.store.runs()
+        for number, made in project.store.runs()
     ]
 
 
-def compare(project: Undoable, first: int, second: int) -> dict[str, Any]:
+def compare(project: LiveProject, first: int, second: int) -> dict[str, Any]:
     """How many items moved from each class to each other one, the largest number first."""
     state = project.state
-    before, after = (_codes(project.stored_run(number), state.pile) for number in (first, second))
+    before, after = (_codes(_run(project, number), state.pile) for number in (first, second))
     is_in_both = (before != NONE) & (after != NONE) & state.pile.usable
     is_moved = is_in_both & (before != after)
     pairs, counts = np.unique(np.column_stack([before, after])[is_moved], axis=0, return_counts=True)
@@ -309,17 +304,23 @@ def compare(project: Undoable, first: int, second: int) -> dict[str, Any]:
     return {"first": first, "second": second, "same": same, "moved": int(is_moved.sum()), "moves": moves}
 
 
-def moved_rows(project: Undoable, state: State, view: str) -> np.ndarray:
+def _moved_rows(project: LiveProject, state: State, view: str) -> np.ndarray:
     """The rows of the view `moved:RUN:RUN`, or of one move in it, in the order of names."""
     match = MOVED.fullmatch(view)
     if match is None:
         raise Refusal("there is no such view: use moved:RUN:RUN or moved:RUN:RUN:FROM:TO", 400)
-    before, after = (_codes(project.stored_run(int(match[k])), state.pile) for k in (1, 2))
+    before, after = (_codes(_run(project, int(match[k])), state.pile) for k in (1, 2))
     is_moved = (before != NONE) & (after != NONE) & (before != after) & state.pile.usable
     if match[3] is not None:
         is_moved &= (before == int(match[3])) & (after == int(match[4]))
     rows = np.argsort(state.pile.rank)
     return np.asarray(rows[is_moved[rows]])
+
+
+def _run(project: LiveProject, number: int) -> Run:
+    run = project.store.run(number)
+    assert run is not None
+    return run
 
 
 def _codes(run: Run, pile: Pile) -> np.ndarray:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any
 
 log = logging.getLogger("handful.workbench")
@@ -22,6 +22,7 @@ class BackgroundJob:
     """A job and its progress. The work calls `at` at each step, which raises `Cancelled` if it must stop."""
 
     kind: str  # embed or solve
+    work: Callable[[BackgroundJob], None]
     tell: Callable[[], None]
     submitted_kind: str = ""  # the kind that was submitted: a job to solve may embed first
     state: str = "running"
@@ -29,9 +30,6 @@ class BackgroundJob:
     total: int = 0
     message: str = ""
     stop: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        self.submitted_kind = self.kind
 
     def at(self, done: int, total: int, message: str | None = None) -> None:
         """Report progress; raise Cancelled if the job is to stop."""
@@ -45,8 +43,28 @@ class BackgroundJob:
         """Return what the page shows of the job."""
         return {name: getattr(self, name) for name in ("kind", "state", "done", "total", "message")}
 
-
-Work = Callable[[BackgroundJob], None]
+    def run(self) -> tuple[str, str]:
+        """Do the work; return the state and the message in which it ends."""
+        try:
+            self.at(self.done, self.total)
+            self.work(self)
+        except Cancelled:
+            return "cancelled", ""
+        except (ValueError, OSError, ImportError, TypeError) as error:  # their messages say what to do
+            log.warning("the job %s failed: %s", self.kind, error)
+            return "failed", str(error)
+        except sqlite3.Error as error:
+            log.warning("the result of the job %s could not be stored: %s", self.kind, error)
+            return (
+                "failed",
+                f"the result could not be stored ({error}): free some space on the disk, then start this again",
+            )
+        except MemoryError:
+            return "failed", "there is not enough memory for this: close other programs, or take fewer items"
+        except Exception as error:
+            log.exception("the job %s failed", self.kind)
+            return "failed", f"something went wrong that should not ({type(error).__name__}: {error}): please report it"
+        return "done", self.message
 
 
 class Worker:
@@ -55,94 +73,54 @@ class Worker:
     def __init__(self, tell: Callable[[], None]) -> None:
         self.job: BackgroundJob | None = None
         self._tell = tell
-        self._waiting: deque[tuple[BackgroundJob, Work]] = deque()
+        self._jobs: list[BackgroundJob] = []  # that are not done; the first one runs
         self._changed = threading.Condition()
-        self._closed = False
+        self._queue: SimpleQueue[BackgroundJob | None] = SimpleQueue()
+        # A daemon: a program that ends does not wait for a job
         self._thread = threading.Thread(target=self._run, name="handful-worker", daemon=True)
         self._thread.start()
 
-    def submit(self, kind: str, work: Work, message: str = "") -> BackgroundJob:
+    def submit(self, kind: str, work: Callable[[BackgroundJob], None]) -> BackgroundJob:
         """Put a job at the end of the queue; return it."""
-        job = BackgroundJob(kind, self._tell, message=message)
+        job = BackgroundJob(kind, work, self._tell, kind)
         with self._changed:
-            if self._idle():
-                self.job = job  # visible at once: a client must not take the state of the last job for this one's
-            self._waiting.append((job, work))
-            self._changed.notify_all()
+            self._jobs.append(job)
+            self.job = self._jobs[0]  # visible at once: a client must not take the state of the last job for this one's
+        self._queue.put(job)
         self._tell()
         return job
 
-    def busy(self, kind: str | None = None) -> bool:
-        """Whether a job, of this kind, runs or waits."""
+    def busy(self, kind: str) -> bool:
+        """Whether a job of this kind runs or waits."""
         with self._changed:
-            jobs = [job for job, _ in self._waiting]
-            if self.job is not None and self.job.state == "running":
-                jobs.append(self.job)
-        return any(kind in (None, job.submitted_kind) for job in jobs)
+            return any(job.submitted_kind == kind for job in self._jobs)
 
-    def cancel(self) -> bool:
-        """Stop the running job at its next step, without a result, and drop the waiting jobs; return whether any."""
+    def cancel(self) -> None:
+        """Stop the running job at its next step, without a result, and all that wait."""
         with self._changed:
-            was_busy = bool(self._waiting)
-            for job, _ in self._waiting:
-                job.state = "cancelled"
-            self._waiting.clear()
-            if self.job is not None and self.job.state == "running":
-                self.job.message = "stopping"
-                self.job.stop.set()
-                was_busy = True
-            self._changed.notify_all()
+            for job in self._jobs:
+                job.message = "stopping"
+                job.stop.set()
         self._tell()
-        return was_busy
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until no job runs or waits."""
         with self._changed:
-            return self._changed.wait_for(self._idle, seconds)
+            return self._changed.wait_for(lambda: not self._jobs, seconds)
 
     def close(self) -> None:
         """Cancel the running job and end the thread."""
-        self._closed = True
         self.cancel()
-        with self._changed:
-            self._changed.notify_all()
+        self._queue.put(None)
         self._thread.join(10)
 
-    def _idle(self) -> bool:
-        return not self._waiting and (self.job is None or self.job.state != "running")
-
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closed)
-                if self._closed:
-                    return
-                job, work = self._waiting.popleft()
-                self.job = job
+        while (job := self._queue.get()) is not None:
             self._tell()
-            state, message = _run_job(job, work)
+            state, message = job.run()
             with self._changed:
                 job.message, job.state = message, state
-                if self._waiting:
-                    self.job = self._waiting[0][0]
+                self._jobs.remove(job)
+                self.job = self._jobs[0] if self._jobs else job
                 self._changed.notify_all()
             self._tell()
-
-
-def _run_job(job: BackgroundJob, work: Work) -> tuple[str, str]:
-    try:
-        work(job)
-    except Cancelled:
-        return "cancelled", ""
-    except (ValueError, OSError, ImportError, TypeError) as error:  # their messages say what to do
-        log.warning("the job %s failed: %s", job.kind, error)
-        return "failed", str(error)
-    except sqlite3.Error as error:
-        log.warning("the result of the job %s could not be stored: %s", job.kind, error)
-        return "failed", f"the result could not be stored ({error}): free some space on the disk, then start this again"
-    except MemoryError:
-        return "failed", "there is not enough memory for this: close other programs, or take fewer items"
-    except Exception as error:
-        log.exception("the job %s failed", job.kind)
-        return "failed", f"something went wrong that should not ({type(error).__name__}: {error}): please report it"
-    return "done", job.message

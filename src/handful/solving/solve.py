@@ -25,7 +25,6 @@ from handful.core.base import Base
 from handful.core.parameters import AUTO, Number, OneOf, OrAuto, Rule, check, is_auto
 from handful.core.prepare import parse
 from handful.core.task import Task, is_large_pile
-from handful.engines.compiling import is_at_work
 from handful.engines.share import of_task as share_of_unknowns
 from handful.methods.contract import Solution
 from handful.solving.result import Result
@@ -255,8 +254,7 @@ def _solve_large(solver: Solver, task: Task, call: Call, ranks: bool) -> Solutio
 
 def _solve_chunks(solver: Solver, task: Task, call: Call, ranks: bool) -> Solution:
     """Solve a batch; ranks: the share is wanted though the method's scores only rank."""
-    spare = call.threads is None and is_at_work()  # a core for the compiler: the sooner a kernel is there, the better
-    workers = call.threads or max(1, available_threads() - spare)
+    workers = call.threads or available_threads()
     slices = _chunks(task, solver.chunk_factor, workers) if is_numpy_array(task.query) else [slice(0, task.batch)]
     workers = min(workers, len(slices))
 
@@ -265,7 +263,7 @@ def _solve_chunks(solver: Solver, task: Task, call: Call, ranks: bool) -> Soluti
         return solver.run(task[part], replace(call, parameters=own))
 
     if workers == 1:
-        with one_blas_thread() if call.threads == 1 or spare else nullcontext():
+        with one_blas_thread() if call.threads == 1 else nullcontext():
             parts = [one(part) for part in slices]
     else:
         with ThreadPoolExecutor(workers) as pool, one_blas_thread():

@@ -15,15 +15,15 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, with_unknown
 from handful.core.base import HOW, Base, read_base
 from handful.core.parameters import AUTO, Rule, is_auto
-from handful.core.prepare import Prepared, as_dtype, prepare
+from handful.core.prepare import as_dtype
 from handful.core.task import Task
 from handful.engines import share
-from handful.engines.compiling import Kernel, chosen_backend, is_ready
+from handful.engines.preparation import prepare
 from handful.methods.contract import Info, Method, Scores, Solution, defaults_by_shots
 from handful.methods.margin import add_margin, margin_state
 from handful.methods.registry import did_you_mean, find_method, method_names
@@ -58,10 +58,6 @@ class Call:
     base_mean: Any = None
     dtype: str = "float32"
     threads: int | None = None
-
-    def having(self, **parameters: Any) -> Call:
-        """The same call with some parameters of the method changed."""
-        return replace(self, parameters={**self.parameters, **parameters})
 
 
 @dataclass(frozen=True)
@@ -117,32 +113,18 @@ class Solver:
         return defaults_by_shots(self.info, shots)
 
     def run(self, task: Task, call: Call) -> Solution:
-        """Prepare a batch of tasks and solve it, by the fused kernels if they are there.
-
-        The state of the solution holds what `score` needs.
-        """
-        if call.parameters.get("backend") != AUTO:
-            return self._run(task, call)
-        fits = is_numpy_array(task.support) and task.query.shape[1] and not call.parameters.get("history")
-        with chosen_backend(self._kernels(task, call) if fits else ()) as backend:
-            return self._run(task, call.having(backend=backend))
-
-    def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
-        """Probabilities and outlier scores of new items [B, n, D] as they come, from a solution's state."""
-        return self.parts[""].score(state, items, dtype, parameters)
-
-    def _run(self, task: Task, call: Call) -> Solution:
+        """Prepare a batch of tasks and solve it. The state of the solution holds what `score` needs."""
         method, parameters = self.parts[""], call.parameters
         steps = method.info.preparation if call.preparation is None else call.preparation
         examples, _ = with_unknown(task.support, task.labels, task.unknown)
-        prepared = _preparation(examples, parameters)(examples, task.query, steps, call.base_mean, task.is_extreme)
+        backend = parameters.get("backend")  # methods without a kernel leave the preparation to the array code as well
+        prepared = prepare(examples, task.query, steps, call.base_mean, task.is_extreme, backend or "array")
         examples, query = (as_dtype(x, call.dtype) for x in (prepared.support, prepared.query))
         n_support = task.support.shape[1]
         support, unknown = examples[:, :n_support], examples[:, n_support:]
         estimate = None
         if self._needs_estimate(parameters):
-            backend = parameters.get("backend", AUTO)
-            estimate = share.of_task(task.support, task.labels, task.query, task.unknown, backend=backend)
+            estimate = share.of_task(task.support, task.labels, task.query, task.unknown, backend=backend or AUTO)
             parameters = {**parameters, "outlier_share": estimate.estimate}
         parameters = method.with_base(parameters, prepared.state(), support)
         solution = _solve(method, support, task.labels, query, unknown, parameters)
@@ -157,12 +139,9 @@ class Solver:
         solution.state |= prepared.state()
         return solution
 
-    def _kernels(self, task: Task, call: Call) -> list[Kernel]:
-        """The fused kernels that solve these tasks; features are prepared in the type that they come in."""
-        given = str(task.query.dtype)
-        names = {name: given if name == "prepare" else call.dtype for name in self.parts[""].kernels}
-        kernels = [Kernel.of(name, task.ways, kind) for name, kind in names.items()]
-        return kernels + [Kernel.of("density", task.ways, given)] * self._needs_estimate(call.parameters)
+    def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
+        """Probabilities and outlier scores of new items [B, n, D] as they come, from a solution's state."""
+        return self.parts[""].score(state, items, dtype, parameters)
 
     def _needs_estimate(self, parameters: Mapping[str, Any]) -> bool:
         """Whether the share is estimated before the method is called, which does not do it itself."""
@@ -368,18 +347,6 @@ def _solve(
     order = np.argsort(np.concatenate([rest, rows]))
     probabilities, scores = (xp.concat(block, axis=1)[:, order] for block in zip(*blocks, strict=True))
     return replace(solution, probabilities=probabilities, outlier_scores=scores)
-
-
-def _preparation(features: Array, parameters: Mapping[str, Any]) -> Callable[..., Prepared]:
-    """What prepares: the fused kernel, where it computes the method too."""
-    backend = parameters.get("backend")
-    is_there = backend == "fast" or (backend == AUTO and is_ready("prepare", 1, str(features.dtype)))
-    if not is_there or not is_numpy_array(features):
-        return prepare
-    from handful.engines import prepare_numba  # numba is imported only where it is used
-
-    fused: Callable[..., Prepared] = prepare_numba.prepare
-    return fused
 
 
 def _with_prefix(state: Mapping[str, Array], prefix: str) -> dict[str, Array]:

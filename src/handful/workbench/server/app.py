@@ -1,4 +1,7 @@
-"""The routes of the workbench, under /api/v1, and the files of its page. Each route calls a method of `Project`."""
+"""The routes of the workbench, under /api/v1, and the files of its page.
+
+Reading asks `handful.project.views`; a change is a function of `handful.project.edits`.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from handful.project import views
+from handful.project import edits, views
 from handful.project.live import LiveProject, formats_of
 from handful.project.refusal import Refusal
-from handful.project.state import FIRST_SAMPLE, State
-from handful.project.views import describe_run
+from handful.project.state import FIRST_SAMPLE
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import Guard
 from handful.workbench.server.serve import new_app, router
@@ -44,7 +46,7 @@ MIN_GAP_S = 0.1  # between two events: a progress bar need not move more often
 
 def make_app(project: LiveProject, *, token: str, port: int) -> Guard:
     """The ASGI app of a project, behind the guard."""
-    app, api, write = new_app("handful workbench"), router(), _writer()
+    app, api, write = new_app("handful workbench"), router(), _writer(project)
     _add_items(api, project)
     _add_labels(api, project, write)
     _add_groups(api, project, write)
@@ -56,15 +58,15 @@ def make_app(project: LiveProject, *, token: str, port: int) -> Guard:
     return Guard(app, token=token, port=port)
 
 
-def _writer() -> Write:
-    """Return a function that runs changes one after the other, in the order of the requests, in another thread.
+def _writer(project: LiveProject) -> Write:
+    """Return a function that makes edits one after the other, in the order of the requests, in another thread.
 
-    A change is on the disk when it returns, which takes milliseconds.
+    An edit is on the disk when it returns, which takes milliseconds.
     """
     pool = ThreadPoolExecutor(1, thread_name_prefix="handful-writer")
 
-    async def write(change: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(pool, partial(change, *arguments, **named))
+    async def write(edit: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(pool, partial(project.change, edit, *arguments))
 
     return write
 
@@ -97,24 +99,25 @@ def _add_items(api: APIRouter, project: LiveProject) -> None:
             numbers = [int(item) for item in ids.split(",")]
             if len(numbers) > MAX_REQUESTED_ITEMS:
                 raise Refusal(f"{len(numbers)} items are asked for: ask for at most {MAX_REQUESTED_ITEMS}", 422)
-            rows = views.usable_rows(state, numbers)
+            rows = state.usable_rows(numbers)
             return JSONResponse({"total": len(rows), "offset": 0, "items": views.describe(state, rows)})
-        rows = _rows(project, state, view, search, similar)
+        rows = views.rows_of(project, state, view, search, similar)
         items = views.describe(state, rows[offset : offset + limit])
         return JSONResponse({"total": len(rows), "offset": offset, "items": items})
 
-    @api.get("/ids", response_model=of.Order)
+    @api.get("/ids", response_model=dict[str, list[int]])
     def get_ids(view: View = "all", search: Search = "", similar: Similar = None) -> Any:
-        """The numbers of all items of a view, in its order."""
+        """The numbers of all items of a view in its order, `ids`."""
         state = project.state
-        return JSONResponse({"ids": state.pile.ids[_rows(project, state, view, search, similar)].tolist()})
+        rows = views.rows_of(project, state, view, search, similar)
+        return JSONResponse({"ids": state.pile.ids[rows].tolist()})
 
     @api.get("/items/{item}", response_model=of.ItemInFull)
     def get_item(item: Id) -> Any:
         """One item with all details: probabilities, nearest examples, size of the picture or the whole text."""
         state = project.state
-        row = views.row_of(state, item)
-        (short,) = views.describe(state, views.usable_rows(state, [item]))
+        row = state.row_of(item)
+        (short,) = views.describe(state, state.usable_rows([item]))
         more = {"probabilities": views.probabilities(state, row), "nearest": views.nearest_examples(state, row)}
         if state.pile.texts is not None:
             return JSONResponse(short | more | views.text_in_full(state.pile.texts[row], project.columns_of(row)))
@@ -125,7 +128,7 @@ def _add_items(api: APIRouter, project: LiveProject) -> None:
     def get_picture(item: Id, size: int = 160) -> Response:
         """A picture, re-encoded as a small JPEG; size is 96, 160, 320 or 1024."""
         state = project.state
-        row = views.row_of(state, item)
+        row = state.row_of(item)
         if state.pile.texts is not None:
             raise Refusal("these items are texts and have no pictures: GET /items/ID has the text", 404)
         data = thumbnails.get(item, state.pile.origins[row], state.pile.names[row], size)
@@ -137,11 +140,6 @@ def _add_items(api: APIRouter, project: LiveProject) -> None:
         return JSONResponse(await receive_uploads(project, request))
 
 
-def _rows(project: LiveProject, state: State, view: str, search: str, similar: int | None) -> Any:
-    moved = views.moved_rows(project, state, view) if view.startswith("moved:") else None
-    return views.rows_of(state, view, search, similar, moved)
-
-
 def _add_labels(api: APIRouter, project: LiveProject, write: Write) -> None:
     @api.get("/classes", response_model=list[of.Class])
     def get_classes() -> Any:
@@ -151,43 +149,43 @@ def _add_labels(api: APIRouter, project: LiveProject, write: Write) -> None:
     @api.post("/classes", response_model=of.Class)
     async def add_class(new: of.NewClass) -> Any:
         """Add a class; it gets the next free key."""
-        return _class(project, await write(project.add_class, new.name))
+        return _class(project, await write(edits.add_class, new.name))
 
     @api.patch("/classes/{number}", response_model=of.Class)
     async def change_class(number: Id, new: of.ClassPatch) -> Any:
         """Rename a class, or change its key; the class that had the key loses it."""
-        await write(project.change_class, number, new.name, new.key, keyed="key" in new.model_fields_set)
+        await write(edits.change_class, number, new.name, new.key, "key" in new.model_fields_set)
         return _class(project, number)
 
-    @api.delete("/classes/{number}", response_model=of.Changed)
+    @api.delete("/classes/{number}", response_model=dict[str, int])
     async def delete_class(number: Id) -> Any:
         """Delete a class and its labels; `changed` is the number of labels."""
-        return JSONResponse({"changed": await write(project.delete_class, number)})
+        return JSONResponse({"changed": await write(edits.delete_class, number)})
 
-    @api.post("/labels", response_model=of.Changed)
+    @api.post("/labels", response_model=dict[str, int])
     async def label(body: of.Labels) -> Any:
-        """Give many items a class; each becomes an example for the next run."""
-        return JSONResponse({"changed": await write(project.label, body.items, body.class_)})
+        """Give many items a class; each becomes an example for the next run. `changed` is how many had another one."""
+        return JSONResponse({"changed": await write(edits.label, body.items, body.class_)})
 
-    @api.post("/accept", response_model=of.Changed)
+    @api.post("/accept", response_model=dict[str, int])
     async def accept(body: of.Items) -> Any:
-        """The decisions on these items become labels."""
-        return JSONResponse({"changed": await write(project.accept, body.items)})
+        """The decisions on these items become labels; `changed` is how many had none."""
+        return JSONResponse({"changed": await write(edits.accept, body.items)})
 
-    @api.post("/undo", response_model=of.Text)
+    @api.post("/undo", response_model=dict[str, str])
     async def undo() -> Any:
-        """Undo the last step."""
-        return {"text": await write(project.undo)}
+        """Undo the last step; `text` says what it was."""
+        return {"text": await write(edits.undo)}
 
-    @api.post("/redo", response_model=of.Text)
+    @api.post("/redo", response_model=dict[str, str])
     async def redo() -> Any:
-        """Redo the step that was undone last."""
-        return {"text": await write(project.redo)}
+        """Redo the step that was undone last; `text` says what it was."""
+        return {"text": await write(edits.redo)}
 
-    @api.post("/take-back", response_model=of.Text)
+    @api.post("/take-back", response_model=dict[str, str])
     async def take_back() -> Any:
-        """Undo the last run and the promotion before it."""
-        return {"text": await write(project.take_back)}
+        """Undo the last run and the promotion before it; `text` says what the promotion was."""
+        return {"text": await write(edits.take_back)}
 
 
 def _add_groups(api: APIRouter, project: LiveProject, write: Write) -> None:
@@ -199,32 +197,32 @@ def _add_groups(api: APIRouter, project: LiveProject, write: Write) -> None:
     @api.post("/groups/{number}/promote", response_model=of.Class)
     async def promote(number: Id, body: of.Promotion) -> Any:
         """Items that stand for a group become examples of a new class, or of a class that exists."""
-        return _class(project, await write(project.promote, number, body.name, body.examples, body.class_))
+        return _class(project, await write(edits.promote, number, body.name, body.examples, body.class_))
 
     @api.post("/groups/{number}/split", response_model=list[of.Group])
     async def split_group(number: Id) -> Any:
         """Split a group into the kinds that it looks like."""
-        await write(project.split_group, number)
+        await write(edits.split_group, number)
         return JSONResponse(views.groups(project.state))
 
     @api.post("/groups/{number}/join", response_model=list[of.Group])
     async def join_groups(number: Id, body: of.JoinRequest) -> Any:
         """Join two groups."""
-        await write(project.join_groups, number, body.other)
+        await write(edits.join_groups, number, body.other)
         return JSONResponse(views.groups(project.state))
 
     @api.post("/groups", response_model=list[of.Group])
     async def find_groups(body: of.GroupDetail) -> Any:
         """Find the groups anew, coarser or finer."""
-        await write(project.find_groups, body.detail)
+        await write(edits.find_groups, body.detail)
         return JSONResponse(views.groups(project.state))
 
 
 def _add_runs(api: APIRouter, project: LiveProject, write: Write) -> None:
     @api.post("/run", response_model=of.Job, status_code=202)
-    async def run(body: of.RunRequest) -> Any:
+    def run(body: of.RunRequest) -> Any:
         """Label the items without a label; GET /events reports the progress."""
-        return (await write(project.run, body.method, body.outlier_share)).summary()
+        return project.run(body.method, body.outlier_share).summary()
 
     @api.delete("/job", response_model=of.Job | None)
     def cancel() -> Any:
@@ -235,7 +233,7 @@ def _add_runs(api: APIRouter, project: LiveProject, write: Write) -> None:
     @api.get("/run", response_model=of.Run | None)
     def get_run() -> Any:
         """The run that is shown; null before the first one."""
-        return None if project.state.run is None else describe_run(project.state)
+        return None if project.state.run is None else views.describe_run(project.state)
 
     @api.get("/runs", response_model=list[of.StoredRun])
     def get_runs() -> Any:
@@ -252,17 +250,17 @@ def _add_runs(api: APIRouter, project: LiveProject, write: Write) -> None:
     @api.post("/threshold", response_model=of.Run)
     async def set_threshold(body: of.Threshold) -> Any:
         """Change the threshold and all decisions."""
-        await write(project.set_threshold, body.threshold)
-        return describe_run(project.state)
+        await write(edits.set_threshold, body.threshold)
+        return views.describe_run(project.state)
 
     @api.get("/histogram", response_model=of.Histogram)
     def histogram() -> Any:
         """How many items have which outlier score, for the slider of the threshold."""
-        return JSONResponse(project.last_run().histogram())
+        return JSONResponse(project.state.last_run().histogram())
 
-    @api.get("/map", response_model=of.Map)
+    @api.get("/map", response_model=dict[str, list[float]])
     def flat_map() -> Any:
-        """The place of each item on the map: similar items are near each other."""
+        """The place of each item on the map, `ids`, `x` and `y`: similar items are near each other."""
         return JSONResponse(views.places(project.state))
 
     @api.post("/export", response_model=of.Exported)
@@ -341,18 +339,18 @@ def _add_checks(api: APIRouter, project: LiveProject, write: Write) -> None:
     @api.get("/check", response_model=of.Check)
     def get_check(count: Annotated[int, Query(ge=1, le=MAX_PAGE_ITEMS)] = FIRST_SAMPLE) -> Any:
         """Items of the run that a person should look at, to find out how many labels are right."""
-        return JSONResponse(project.check(count))
+        return JSONResponse(views.describe_check(project, count))
 
     @api.post("/check", response_model=of.Run)
     async def answer(body: of.CheckAnswer) -> Any:
         """Store one answer. It is no label, and belongs to this run."""
-        await write(project.answer, body.run, body.item, body.answer)
-        return describe_run(project.state)
+        await write(edits.answer, body.run, body.item, body.answer)
+        return views.describe_run(project.state)
 
-    @api.post("/check/use", response_model=of.Changed)
+    @api.post("/check/use", response_model=dict[str, int])
     async def use_answers() -> Any:
-        """The answers become labels, in one step."""
-        return JSONResponse({"changed": await write(project.use_answers)})
+        """The answers become labels, in one step; `changed` is how many."""
+        return JSONResponse({"changed": await write(edits.use_answers)})
 
 
 def _class(project: LiveProject, number: int) -> Any:

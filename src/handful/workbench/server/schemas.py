@@ -143,14 +143,6 @@ class Class(BaseModel):
     count: int
 
 
-class Counts(BaseModel):
-    """How many items of a run are labelled, unknown, and changed since the run before."""
-
-    labelled: int
-    unknown: int
-    changed: int
-
-
 class Expected(BaseModel):
     """How many items the run gave to a class, and how many of these should be right."""
 
@@ -200,7 +192,7 @@ class Run(BaseModel):
     ]
     expected: list[Expected]
     trust: Trust
-    counts: Counts
+    counts: Annotated[dict[str, int], Field(description="Items labelled, unknown, and changed since the run before.")]
 
 
 class StoredRun(BaseModel):
@@ -294,24 +286,6 @@ class Page(BaseModel):
     items: list[Item]
 
 
-class Order(BaseModel):
-    """The items that a view has, in its order."""
-
-    ids: list[int]
-
-
-class Changed(BaseModel):
-    """The number of items that were changed."""
-
-    changed: int
-
-
-class Text(BaseModel):
-    """What was done, in words."""
-
-    text: str
-
-
 class Skipped(BaseModel):
     """A file that was skipped, and why."""
 
@@ -319,19 +293,15 @@ class Skipped(BaseModel):
     reason: str
 
 
-class CheckedItem(BaseModel):
-    """An answer: a class, 0 for none of them, or -1 for a wrong label."""
-
-    item: int
-    answer: int
-
-
 class Check(BaseModel):
     """The items to look at, in the order in which to ask, and all answers so far."""
 
     run: int
     order: list[int]
-    answers: list[CheckedItem]
+    answers: Annotated[
+        list[dict[str, int]],
+        Field(description="`item` and `answer`: a class, 0 for none of them, -1 for a wrong label."),
+    ]
     usable: Annotated[int, Field(description="How many answers POST /check/use would make labels of.")]
 
 
@@ -342,14 +312,6 @@ class Histogram(BaseModel):
     known: list[int]
     unknown: list[int]
     threshold: float
-
-
-class Map(BaseModel):
-    """The place of each item on the map."""
-
-    ids: list[int]
-    x: list[float]
-    y: list[float]
 
 
 class Group(BaseModel):
@@ -391,10 +353,3 @@ class Solved(BaseModel):
     outlier_share: float
     outlier_share_interval: list[float] | None
     expected_precision: float | None
-
-
-class Health(BaseModel):
-    """That the server runs, and its version."""
-
-    ok: bool
-    version: str
