@@ -1,4 +1,4 @@
-"""What keeps the house honest: imports point one way, methods see no truth, starting is quick, editors see all names."""
+"""What keeps the house honest: imports point one way, methods see no truth, starting is quick, editors see names."""
 
 import ast
 import inspect

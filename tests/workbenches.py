@@ -1,5 +1,6 @@
 """Small projects for the tests of the workbench: digits as pictures with a table of their pixels, and a client."""
 
+import json
 import sqlite3
 from contextlib import closing
 
