@@ -6,10 +6,8 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 import time
 import zipfile
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +33,7 @@ from workbench_pages import (
     told,
     until,
 )
-from workbenches import client_of, write_pile
+from workbenches import client_of, contents, write_pile
 from workbenches import run as run_job
 
 from handful.workbench import LiveProject
@@ -53,10 +51,10 @@ REFUSED = "Failed to load resource"  # what Chromium logs of any answer that is 
 
 def labels_in(folder):
     """{name: class} as the database holds them, and the names of classes."""
-    with closing(sqlite3.connect(f"file:{folder / 'project.sqlite'}?mode=ro", uri=True)) as db:
-        classes = dict(db.execute("SELECT id, name FROM classes").fetchall()) | {0: "unknown"}
-        rows = db.execute("SELECT name, class FROM labels JOIN items ON items.id = labels.item").fetchall()
-    return {name: classes[code] for name, code in rows}, set(classes.values()) - {"unknown"}
+    now = contents(folder / "project.sqlite")
+    classes = {number: name for number, (name, _) in now["classes"].items()} | {0: "unknown"}
+    names = {row[0]: row[2] for row in now["items"]}
+    return {names[item]: classes[code] for item, code in now["labels"].items()}, set(classes.values()) - {"unknown"}
 
 
 # ---- The whole way --------------------------------------------------------------------------------------------------
