@@ -65,11 +65,11 @@ def test_every_name_of_training_is_there_without_torch():
 def test_every_method_is_one_file_with_its_reference_and_sees_no_truth():
     for name in list_methods():
         solver = get_solver(name)
-        if not solver.method.solve.__module__.startswith("handful."):
+        if not solver.classifier.solve.__module__.startswith("handful."):
             continue
-        info, parameters = solver.info, list(inspect.signature(solver.method.solve).parameters.values())
+        info, parameters = solver.info, list(inspect.signature(solver.classifier.solve).parameters.values())
         assert [p.name for p in parameters[:3]] == ["support", "labels", "query"], name
-        rest = parameters[4:] if solver.method.takes_unknown else parameters[3:]  # `unknown`: examples of no class
+        rest = parameters[4:] if solver.classifier.takes_unknown else parameters[3:]  # `unknown`: examples of no class
         assert all(p.kind is p.KEYWORD_ONLY for p in rest), name
         assert not [p.name for p in rest if re.search("truth|query|label|target|outlier$", p.name)], name
         doc = ast.get_docstring(ast.parse((SOURCE / "methods" / f"{name}.py").read_text("utf-8")))

@@ -6,10 +6,8 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 import time
 import zipfile
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +34,7 @@ from workbench_pages import (
     until,
     write_pile,
 )
-from workbenches import client_of
+from workbenches import client_of, contents
 from workbenches import run as run_job
 
 from handful.workbench import LiveProject
@@ -54,10 +52,11 @@ REFUSED = "Failed to load resource"  # what Chromium logs of any answer that is 
 
 def labels_in(folder):
     """{name: class} as the database holds them, and the names of classes."""
-    with closing(sqlite3.connect(f"file:{folder / 'project.sqlite'}?mode=ro", uri=True)) as db:
-        classes = dict(db.execute("SELECT id, name FROM classes").fetchall()) | {0: "unknown"}
-        rows = db.execute("SELECT name, class FROM labels JOIN items ON items.id = labels.item").fetchall()
-    return {name: classes[code] for name, code in rows}, set(classes.values()) - {"unknown"}
+    found = contents(folder / "project.sqlite")
+    classes, names = {n: name for n, (name, _) in found["classes"].items()}, {row[0]: row[2] for row in found["items"]}
+    return {names[item]: (classes | {0: "unknown"})[code] for item, code in found["labels"].items()}, {
+        *classes.values()
+    }
 
 
 # ---- The whole way --------------------------------------------------------------------------------------------------
