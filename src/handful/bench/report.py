@@ -11,7 +11,7 @@ from typing import Any
 
 from handful.bench import claims as statements
 from handful.bench import plots as pictures
-from handful.bench.base_files import LearnBase, benchmark_base, check_dimension, learn
+from handful.bench.base_files import benchmark_base, check_base, check_dimension
 from handful.bench.runner import Results, run
 from handful.bench.settings import BENCHMARKS, Benchmark, parse_methods
 from handful.bench.store import Store, disk_errors_in_words
@@ -52,7 +52,6 @@ def perform(
     plots: bool = False,
     command: str | None = None,
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
-    learn_base: LearnBase | None = None,
 ) -> Outcome:
     """Run a benchmark and write `<name>.md`, `.csv`, `.tex`, `.json`, and `.png` if there is a figure.
 
@@ -63,8 +62,8 @@ def perform(
     features : FeatureTable, optional
         Features with labels. None: the embedded digits.
     base : FeatureTable or Base, optional
-        Features of the backbone's training classes, or a `handful.methods.Base`. If a method needs a `Base`, it is
-        learned from the features once and stored in the output folder.
+        Features of the backbone's training classes, on whose mean methods centre; or a `handful.methods.Base`, which
+        methods that learn from base classes need.
     output : path
         The folder of the results. A second run uses the results that are there.
     methods : str or iterable of str, optional
@@ -87,8 +86,6 @@ def perform(
         The command line, for the record.
     progress : callable
         Called with the name of the benchmark, the number of solved tasks and the number of all tasks.
-    learn_base : callable, optional
-        Learns from base classes: `handful.training.heads.learn_base`.
 
     Returns
     -------
@@ -107,16 +104,15 @@ def perform(
     if against:
         benchmarks[0].row(against)  # raises if there is no such row
     features = FeatureTable(*digits(), name="digits") if features is None else features.labelled()
-    store = Store(output)
-    contenders = [c for benchmark in benchmarks for c in benchmark.contenders.values()]
     check_dimension(benchmark_base(base, features), features)
-    for protocol in dict.fromkeys(cell.protocol for benchmark in benchmarks for cell in benchmark.cells):
-        check(protocol, features.counts)  # checked before heads are learned
-    learned = learn(base, contenders, store, progress, learn_base)
+    for benchmark in benchmarks:  # all is checked before the first one runs
+        check_base(base, benchmark.contenders.values())
+        for kind in dict.fromkeys(cell.protocol for cell in benchmark.cells):
+            check(kind, features.counts)
     results = [
         run(
-            benchmark, features, base, store, seeds=seeds, tasks=tasks, jobs=jobs,
-            progress=partial(progress, benchmark.name), learned=learned,
+            benchmark, features, base, Store(output), seeds=seeds, tasks=tasks, jobs=jobs,
+            progress=partial(progress, benchmark.name),
         )
         for benchmark in benchmarks
     ]  # fmt: skip

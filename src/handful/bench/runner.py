@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.bench.base_files import base_dependents, benchmark_base, check_dimension
+from handful.bench.base_files import base_dependents, benchmark_base, check_base, check_dimension
 from handful.bench.settings import FIGURES, Benchmark, Cell
 from handful.bench.store import Block, Store, blocks, describe, fingerprint, key_of
 from handful.core.base import Base
@@ -86,7 +86,6 @@ def run(
     tasks: int = 1000,
     jobs: int = 1,
     progress: Progress = lambda done, total: None,
-    learned: Base | None = None,
 ) -> Results:
     """Solve the tasks that the store does not hold yet, then read all results.
 
@@ -106,16 +105,15 @@ def run(
         The number of processes.
     progress : callable
         Called with the number of solved tasks and the number of all tasks.
-    learned : Base, optional
-        What was learned from `base`, if `base` is a table of features.
 
     Returns
     -------
     Results
     """
     features = features.labelled()
-    base_used = benchmark_base(base, features, learned)
+    base_used = benchmark_base(base, features)
     check_dimension(base_used, features)
+    check_base(base, benchmark.contenders.values())
     for protocol in dict.fromkeys(cell.protocol for cell in benchmark.cells):
         check(protocol, features.counts)
     store.open()

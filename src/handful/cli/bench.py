@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -35,7 +34,7 @@ class DataOptions:
         Path | None,
         typer.Option(
             help="Features of the classes that the backbone was trained on, whose mean methods centre on; or a base "
-            "file, see `handful base`. Methods that learn from base classes need it."
+            "file, see `handful base`. Methods that learn from base classes need the latter."
         ),
     ] = None
 
@@ -132,7 +131,7 @@ def bench(
             name, features, base, output=output, methods=comparison.methods, protocol=protocol, tasks=kind.tasks,
             seeds=kind.seeds, jobs=jobs or available_threads(),
             against=comparison.against, paper=comparison.paper, plots=comparison.plots,
-            command=shlex.join(["handful", *sys.argv[1:]]), progress=progress, learn_base=_learner(),
+            command=shlex.join(["handful", *sys.argv[1:]]), progress=progress,
         )  # fmt: skip
     if as_json:
         typer.echo(outcome.files["json"].read_text("utf-8"), nl=False)
@@ -149,12 +148,3 @@ def _print_outcome(console: Console, outcome: Any) -> None:
         if detail:
             console.print(f"    {detail}" + (" (the narrowest)" if verdict.narrowest else ""), markup=False)
     print_lines(console, ["Written: " + ", ".join(str(path) for path in outcome.files.values())])
-
-
-def _learner() -> Any:
-    """The function that learns from base classes, or None if the package `training` is not installed."""
-    if find_spec("handful.training") is None:
-        return None
-    from handful.training.heads import learn_base
-
-    return learn_base
