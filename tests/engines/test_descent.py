@@ -131,10 +131,3 @@ def test_a_method_may_bring_its_own_head():
     support, labels, query = random_task(np.random.default_rng(5), 2, [2, 2], 6, 32)
     end = descend(support, labels, query, head, steps=1500, learning_rate=0.05, learn=("prototypes",))
     assert np.abs(end.query_logits).max() < 0.1
-
-
-def test_fast_refuses_what_it_cannot_do():
-    support, labels, query = random_task(np.random.default_rng(6), 2, [2, 2], 6, 8)
-    head = InfoMax(co=[0.5, 0.5], ma=[1.0, 1.0], w=[1.0, 1.0])
-    with pytest.raises(ValueError, match='backend="array"'):
-        descend(support, labels, query, head, backend="fast", history=True)

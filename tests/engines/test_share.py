@@ -281,16 +281,3 @@ def test_a_sample_is_all_of_a_small_pile_and_the_same_part_of_a_large_one():
     some = share.sample(100, 10)
     assert len(set(some.tolist())) == 10
     assert some.tolist() == sorted(some.tolist()) == share.sample(100, 10).tolist()
-
-
-def test_a_share_is_estimated_while_only_one_of_two_kernels_is_there(monkeypatch):
-    pytest.importorskip("numba")
-    from handful.engines import compiling
-
-    monkeypatch.setenv(compiling.VARIABLE, "auto")
-    monkeypatch.setattr(compiling._compiler, "ready", {compiling.Kernel.of("density", 2, "float32")})
-    rng = np.random.default_rng(0)
-    support, query = rng.normal(size=(1, 6, 8)).astype("f4"), rng.normal(size=(1, 30, 8)).astype("f4")
-    labels = np.array([[0, 0, 0, 1, 1, 1]])
-    plain = share.of_task(support, labels, query, backend="array")
-    np.testing.assert_array_equal(share.of_task(support, labels, query).estimate, plain.estimate)

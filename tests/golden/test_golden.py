@@ -55,12 +55,10 @@ def agrees(golden, case, name, result):
         assert difference.max() <= 2e-3, f"{what}: maximum {difference.max():.1e}"
 
 
-@pytest.mark.parametrize("path", ["numpy", "numba", TORCH, "numpy float64"])
+@pytest.mark.parametrize("path", ["numpy", "kernel", TORCH, "numpy float64"])
 @pytest.mark.parametrize("name", LEARNED)
 @pytest.mark.parametrize("case", CASES)
 def test_eol_and_its_ablations_reproduce_the_published_code(golden, case, name, path):
-    if path == "numba":
-        pytest.importorskip("numba")
     support, query, mean = inputs(golden, case, path)
     result = handful.solve(
         support,
@@ -71,7 +69,7 @@ def test_eol_and_its_ablations_reproduce_the_published_code(golden, case, name, 
         b=float(golden[f"{case}/b"]),
         marginal_weight="shots",
         learn=LEARNED[name],
-        backend="fast" if path == "numba" else "array",
+        backend="auto" if path == "kernel" else "array",
         dtype="float64" if "64" in path else "float32",
     )
     agrees(golden, case, name, result)
@@ -87,12 +85,12 @@ def test_closed_form_methods_reproduce_the_published_code(golden, case, name, pa
     agrees(golden, case, name, handful.solve(support, labels, query, method=name, base_mean=mean, **knobs))
 
 
-@pytest.mark.parametrize("path", ["numpy", "numba", TORCH])
+@pytest.mark.parametrize("path", ["numpy", "kernel", TORCH])
 @pytest.mark.parametrize("name", ["ostim", "tim_gd", "finetune"])
 @pytest.mark.parametrize("case", CASES)
 def test_methods_on_the_engine_reproduce_the_published_code(golden, case, name, path):
     support, query, mean = inputs(golden, case, path)
-    backend = "fast" if path == "numba" else "array"
+    backend = "auto" if path == "kernel" else "array"
     labels = golden[f"{case}/support_labels"]
     agrees(golden, case, name, handful.solve(support, labels, query, method=name, base_mean=mean, backend=backend))
 

@@ -85,10 +85,8 @@ def test_the_mean_predicted_share_is_the_one_it_was_told(episodes, name, share):
 
 
 @loop("name", ["eol", "kdo", "eol_kdo"])
-@loop("backend", ["array", "fast"])
+@loop("backend", ["array", "auto"])
 def test_a_share_beside_0_or_1_gives_finite_answers(episodes, name, backend):
-    if backend == "fast":
-        pytest.importorskip("numba")
     task = episodes.task[0]
     for n_query in (5, 40):  # few items draw the bias towards a law of the share
         for share, is_unknown in ((0.99999999, True), (1e-50, False)):

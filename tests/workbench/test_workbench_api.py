@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from workbenches import Server, client_of, labels_in, run, show, write_digits
+from servers import Server
+from workbenches import client_of, labels_in, run, show, write_digits
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
@@ -143,7 +144,7 @@ def test_an_item_in_full_tells_its_probabilities_and_nearest_examples(solved):
     full = client.get(f"/items/{item}").json()
     assert sum(full["probabilities"].values()) + full["p_unknown"] == pytest.approx(1, abs=1e-5)
     assert set(full["probabilities"]) == {str(number) for number in classes.values()}
-    assert (full["width"], full["height"]) == (32, 32)
+    assert (full["width"], full["height"]) == (64, 64)
     shown = set(client.get("/ids?view=examples").json()["ids"])
     assert len(full["nearest"]) == 5
     assert set(full["nearest"]) <= shown

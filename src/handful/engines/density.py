@@ -39,10 +39,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import exp, log
 
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace
 
 from handful.core.arrays import FLOOR, Array, at_least, logsumexp, one_hot
-from handful.engines.compiling import is_ready
 from handful.engines.neighbours import Neighbours
 
 USUAL_BETA, USUAL_SPREAD = 12.0, 0.18  # the sharpness of the kernel where similarities have this spread
@@ -54,35 +53,6 @@ SHARE_WITHOUT_PILE = 0.2  # the share of unknowns that is assumed among new item
 MAX_CLASS_WEIGHT = exp(0.4)  # relative to the mean over classes; the smallest weight is 1 / MAX_CLASS_WEIGHT
 MAX_OUTLIER_WEIGHT = 1e15  # relative to the mean over classes; the smallest weight is 1 / MAX_OUTLIER_WEIGHT
 DENSITY_FLOOR = 1e-30  # inside logarithms of densities
-MIN_KERNEL_QUERIES = 2  # of a task for the fused kernel: with fewer there are no pairs of queries
-
-
-def uses_kernel(backend: str, query: Array) -> bool:
-    """Whether the fused kernel is used (`handful.engines.density_numba`).
-
-    Parameters
-    ----------
-    backend : {"auto", "array", "fast"}
-        "array" is NumPy or torch, "fast" is the fused kernel where a task has at least two queries, "auto" takes the
-        kernel if it is there.
-    query : array [B, Q, D]
-        The pile.
-
-    Returns
-    -------
-    bool
-        Whether it is.
-
-    Raises
-    ------
-    ValueError
-        If the fused kernel is asked for and the arrays are not NumPy arrays.
-    """
-    if backend == "fast" and not is_numpy_array(query):
-        raise ValueError('backend="fast" takes NumPy arrays: use backend="array"')
-    if backend == "array" or not is_numpy_array(query) or query.shape[1] < MIN_KERNEL_QUERIES:
-        return False
-    return backend == "fast" or is_ready("density", 1, str(query.dtype))
 
 
 @dataclass

@@ -14,20 +14,24 @@ follow in closed form, where ^ means L2-normalised::
 
 so the gradient of the scale is the projection term that the gradient of the cosine needs as well. Adam takes the steps.
 
-The code runs on NumPy arrays and on torch tensors (array API), batched over tasks. For large batches of NumPy arrays
-`handful.engines.descent_numba` does the same arithmetic in one fused kernel, if numba is installed.
+The code runs on NumPy arrays and on torch tensors (array API), batched over tasks. For NumPy arrays and an `InfoMax`
+head a kernel in C does the same arithmetic, one task at a time (`handful.engines.kernels`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from array_api_compat import array_namespace, is_numpy_array
+import numpy as np
+from array_api_compat import array_namespace
 
 from handful.core.arrays import FLOOR, Array, at_least, class_count, class_means, cosine_to, norms, one_hot, unit
-from handful.engines.compiling import is_ready
 from handful.engines.infomax import ADAM_EPSILON, BETA1, BETA2, PARAMETERS, Descent, Head, InfoMax
+from handful.engines.kernels import call, can_use
+
+NO_OUTLIER, CONSTANT, MINUS_MEAN = 0, 1, 2  # kinds of outlier logit, as descent.c numbers them
 
 
 def descend(
@@ -70,18 +74,13 @@ def descend(
         all items, and the logits of the queries with them.
     history : bool
         Whether to keep the loss before each step and after the last.
-    backend : {"auto", "array", "fast"}
-        "array" is NumPy or torch, "fast" is the fused kernel; "auto" takes the kernel if it is there.
+    backend : {"auto", "array"}
+        "array" is NumPy or torch; "auto" takes the kernel where it computes this.
 
     Returns
     -------
     Descent
         The final parameters and logits.
-
-    Raises
-    ------
-    ValueError
-        If the fused kernel is asked for and cannot do this.
     """
     return descend_all(
         support, labels, query, [head], ways=ways, temperature=temperature, steps=steps, learning_rate=learning_rate,
@@ -109,7 +108,7 @@ def descend_all(
     Parameters
     ----------
     heads : sequence of Head
-        One for each loss. The fused kernel runs them side by side, which takes less time than one after the other;
+        One for each loss. The kernel runs them side by side, which takes less time than one after the other;
         their outlier logits are all constants, all "mean" or all None.
 
     Returns
@@ -119,31 +118,52 @@ def descend_all(
     """
     ways = class_count(labels) if ways is None else ways
     fused = [head for head in heads if isinstance(head, InfoMax)]
-    needs_arrays = history or not is_numpy_array(support) or len(fused) < len(heads)
-    if backend == "auto":
-        is_there = not needs_arrays and is_ready("descent", ways, str(support.dtype))
-        backend = "fast" if is_there else "array"
-    if backend == "array":
-        onehot = one_hot(labels, ways, like=support)
-        ends = [
-            _descend(support, onehot, query, head, temperature, steps, learning_rate, learn, history) for head in heads
-        ]
-        for head, end in zip(heads, ends, strict=True):
-            if isinstance(head, InfoMax):
-                end.query_probabilities = head.probabilities(end.query_logits)
-                if refine:
-                    _refine(end, head, support, query, temperature)
-        return ends
-    if needs_arrays:
-        raise ValueError(
-            'backend="fast" takes NumPy arrays and an InfoMax head, and keeps no history: use backend="array"'
-        )
-    from handful.engines import descent_numba  # numba is imported only where it is used
+    if len(fused) == len(heads) and not history and can_use(backend, support, query):
+        return _descend_in_c(support, labels, query, fused, ways, temperature, steps, learning_rate, learn, refine)
+    onehot = one_hot(labels, ways, like=support)
+    ends = [_descend(support, onehot, query, head, temperature, steps, learning_rate, learn, history) for head in heads]
+    for head, end in zip(heads, ends, strict=True):
+        if isinstance(head, InfoMax):
+            end.query_probabilities = head.probabilities(end.query_logits)
+            if refine:
+                _refine(end, head, support, query, temperature)
+    return ends
 
-    return descent_numba.descend(
-        support, labels, query, fused, ways=ways,
-        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn, refine=refine,
+
+def _descend_in_c(
+    support: Array, labels: Array, query: Array, heads: Sequence[InfoMax], ways: int, temperature: float, steps: int,
+    learning_rate: float, learn: tuple[str, ...], refine: bool,
+) -> list[Descent]:  # fmt: skip
+    support, query = np.ascontiguousarray(support), np.ascontiguousarray(query)
+    labels = np.ascontiguousarray(labels, dtype=np.int64)
+    if labels.size and not 0 <= labels.min() <= labels.max() <= ways:
+        raise ValueError(f"labels are numbers from 0 to {ways}, got {labels.min()} to {labels.max()}")
+    (batch, n_support, dimension), n_query, dtype = support.shape, query.shape[1], support.dtype
+    outlier = heads[0].outlier
+    kind = NO_OUTLIER if outlier is None else MINUS_MEAN if isinstance(outlier, str) else CONSTANT
+    outputs = ways + (kind != NO_OUTLIER)
+
+    def rows(values: list[Any], *shape: int) -> np.ndarray:
+        each = [np.broadcast_to(np.asarray(value, dtype), (batch, *shape)) for value in values]
+        return np.ascontiguousarray(np.stack(each))  # np.stack keeps the strides of broadcast rows
+
+    losses = (
+        rows([head.outlier if kind == CONSTANT else 0.0 for head in heads]), np.array([h.ce for h in heads], dtype),
+        rows([h.co for h in heads], outputs), rows([h.ma for h in heads], outputs), rows([h.w for h in heads], outputs),
     )  # fmt: skip
+    shapes = [
+        (ways, dimension), (ways,), (ways,), (n_support, ways), (n_query, ways), (n_query, outputs),
+        *([(ways, dimension), (n_query, ways)] if refine else [(0,), (0,)]),
+    ]  # fmt: skip
+    ends = [np.empty((len(heads), batch, *shape), dtype) for shape in shapes]
+    learned = sum(1 << bit for bit, name in enumerate(PARAMETERS) if name in learn)
+    sizes = [batch, n_support, n_query, dimension, ways, len(heads), steps, kind, learned, refine]
+    numbers = [temperature, learning_rate, BETA1, BETA2, ADAM_EPSILON, FLOOR]
+    call("descend", dtype, np.array(sizes, np.int64), np.array(numbers), support, labels, query, *losses, *ends)
+    return [
+        Descent(*(end[r] for end in ends[:6]), *((end[r] if refine else None) for end in ends[6:]))
+        for r in range(len(heads))
+    ]
 
 
 def _descend(

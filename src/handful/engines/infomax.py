@@ -1,4 +1,4 @@
-"""The loss that a descent minimises, and its result: plain data that the array engine and the fused kernel both read.
+"""The loss that a descent minimises, and its result: plain data that the array code and the kernel both read.
 
 A method supplies its loss as a `Head`, which computes the loss and its slopes. `InfoMax` is the head of EOL, OSTIM,
 TIM-GD and Finetune.
@@ -14,7 +14,7 @@ from array_api_compat import array_namespace
 from handful.core.arrays import FLOOR, Array, as_like, at_least, softmax
 
 PARAMETERS = ("prototypes", "eta", "delta")
-BACKENDS = ("auto", "array", "fast")
+BACKENDS = ("auto", "array")
 BETA1, BETA2, ADAM_EPSILON = 0.9, 0.999, 1e-8
 
 
@@ -39,7 +39,7 @@ class InfoMax:
     where an example of no class has the outlier output as its y. U of them weigh no more than the K examples of one
     class: each has the weight min(1, K / U) in the mean. Many would pull the loss away from the classes.
 
-    It is plain data, so that the array engine and the fused kernel read the same description.
+    It is plain data, so that the array code and the kernel read the same description.
 
     Parameters
     ----------

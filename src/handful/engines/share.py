@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_array
 
 from handful.core.arrays import Array, as_like, class_count, with_unknown
-from handful.core.parameters import AUTO
-from handful.core.prepare import Prepared, prepare
-from handful.engines.compiling import Kernel, chosen_backend
-from handful.engines.density import Densities, Kernels, densities, kernels, uses_kernel
+from handful.engines.density import Densities, Kernels, densities, kernels
+from handful.engines.density_kernel import can_solve, solve
 from handful.engines.neighbours import Neighbours, smooth
 from handful.engines.posterior import current
+from handful.engines.preparation import prepare
 from handful.engines.share_statistics import TRIED_SHARES, Measured, columns, measure
 
 PREPARATION = ("signed(0.6)", "l2", "task", "l2")
@@ -90,8 +88,8 @@ def of_task(
         Features of the pile, not prepared. Of a pile with more than `MAX_QUERIES` items a sample is used.
     unknown : array [B, U, D], optional
         Features of examples of no class, not prepared.
-    backend : {"auto", "array", "fast"}, default "auto"
-        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+    backend : {"auto", "array"}, default "auto"
+        How to compute: "auto" uses the kernels in C where they are there, "array" NumPy or torch alone.
 
     Returns
     -------
@@ -108,25 +106,10 @@ def of_task(
     True
     """
     ways = class_count(labels)
-    if backend == AUTO:
-        names = ("prepare", "density") if is_numpy_array(query) else ()
-        fused = [Kernel.of(name, ways, str(query.dtype)) for name in names]
-        with chosen_backend(fused) as chosen:
-            whole = "array" if chosen == AUTO else chosen  # one of two kernels alone is not worth it
-            return of_task(support, labels, query, unknown, backend=whole)
     query = query[:, sample(query.shape[1], MAX_QUERIES)]
     support, labels = with_unknown(support, labels, unknown)
-    prepared = _prepared(support, query, backend)
+    prepared = prepare(support, query, PREPARATION, backend=backend)
     return smooth_and_estimate(prepared.support, labels, prepared.query, ways, NEIGHBOURS, backend)[1]
-
-
-def _prepared(support: Array, query: Array, backend: str) -> Prepared:
-    if not uses_kernel(backend, query):
-        return prepare(support, query, PREPARATION)
-    from handful.engines import prepare_numba  # numba is imported only where it is used
-
-    fused: Prepared = prepare_numba.prepare(support, query, PREPARATION)
-    return fused
 
 
 def sample(n: int, size: int) -> np.ndarray:
@@ -140,12 +123,9 @@ def smooth_and_estimate(
     support: Array, codes: Array, query: Array, ways: int, neighbours: int, backend: str
 ) -> tuple[Neighbours, Share]:
     """Smooth prepared items over their neighbours, and estimate the outlier share of each task."""
-    if uses_kernel(backend, query):
-        from handful.engines import density_numba  # numba is imported only where it is used
-
-        x = np.concatenate([support, query], axis=1)
+    if can_solve(backend, support, query):
         tried = np.array([TRIED_SHARES])
-        items, end, measured = density_numba.solve(x, codes, ways, neighbours, tried, PASSES, MIN_ITEMS)
+        items, end, measured = solve(support, codes, query, ways, neighbours, tried, PASSES, MIN_ITEMS)
         return items, from_measured(measured, end)
     items = smooth(support, query, neighbours)
     return items, estimate(kernels(items, codes, ways), codes)

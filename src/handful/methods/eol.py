@@ -100,7 +100,6 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
 
 @register(
     INFO,
-    kernels=("prepare", "descent"),
     rules=RULES,
     score_new=score_new,
 )
@@ -154,8 +153,8 @@ def eol(
         Weight lambda_ma of the spread over the outputs.
     history : bool, default False
         Whether to keep the loss of every step.
-    backend : {"auto", "array", "fast"}, default "auto"
-        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+    backend : {"auto", "array"}, default "auto"
+        How to compute: "auto" uses the kernels in C where they are there, "array" NumPy or torch alone.
     """
     share = outlier_share if b is None else share_of(b)
     (solution,) = eol_at_shares(

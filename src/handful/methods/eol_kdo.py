@@ -184,7 +184,6 @@ def _answer(classes: np.ndarray, p_unknown: np.ndarray, like: Array) -> tuple[Ar
 
 @register(
     INFO,
-    kernels=("prepare", "descent", "density"),
     score_new=score_new,
     chunk_factor=1 / 2,
     estimates_share=True,
@@ -224,8 +223,8 @@ def eol_kdo(
         Number of steps of Adam in EOL.
     learning_rate : float, default 0.01
         Step size of Adam in EOL.
-    backend : {"auto", "array", "fast"}, default "auto"
-        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+    backend : {"auto", "array"}, default "auto"
+        How to compute: "auto" uses the kernels in C where they are there, "array" NumPy or torch alone.
     """
     told = None if is_auto(outlier_share) else np.broadcast_to(inner_share(outlier_share), (len(query),))
     seen = opinion(

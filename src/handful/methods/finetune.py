@@ -41,7 +41,6 @@ INFO = Info(
 
 @register(
     INFO,
-    kernels=("prepare", "descent"),
     score_new=score_new,
     chunk_factor=4,
     rules={
@@ -71,8 +70,8 @@ def finetune(
         Number of steps of Adam.
     learning_rate : float, default 0.0001
         Step size of Adam.
-    backend : {"auto", "array", "fast"}, default "auto"
-        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+    backend : {"auto", "array"}, default "auto"
+        How to compute: "auto" uses the kernels in C where they are there, "array" NumPy or torch alone.
     """
     ways = class_count(labels)
     end = descend(

@@ -31,7 +31,8 @@ from array_api_compat import array_namespace
 from handful.core.arrays import Array, as_like, class_count, with_unknown
 from handful.core.parameters import SHARE, Number, OneOf, Rule, inner_share, is_auto
 from handful.engines import share
-from handful.engines.density import Densities, Kernels, densities, kernels, score_items, uses_kernel
+from handful.engines.density import Densities, Kernels, densities, kernels, score_items
+from handful.engines.density_kernel import can_solve, solve
 from handful.engines.infomax import BACKENDS
 from handful.engines.neighbours import Neighbours, smooth
 from handful.engines.share import Share
@@ -108,7 +109,6 @@ def score_new(state: dict[str, Array], items: Array, *, neighbours: int = 10, **
 
 @register(
     INFO,
-    kernels=("prepare", "density"),
     rules=RULES,
     score_new=score_new,
     chunk_factor=1 / 2,
@@ -139,8 +139,8 @@ def kdo(
         Number of neighbours that each item is smoothed over.
     passes : int, default 11
         Number of passes over the pile where the share is given.
-    backend : {"auto", "array", "fast"}, default "auto"
-        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+    backend : {"auto", "array"}, default "auto"
+        How to compute: "auto" uses the kernels in C where they are there, "array" NumPy or torch alone.
     """
     ways = class_count(labels)
     support, labels = with_unknown(support, labels, unknown)
@@ -202,11 +202,8 @@ def smooth_and_believe(
     if is_auto(outlier_share):
         items, posterior = share.smooth_and_estimate(support, codes, query, ways, neighbours, backend)
         return items, _belief_of(posterior, query)
-    if uses_kernel(backend, query):
-        from handful.engines import density_numba  # numba is imported only where it is used
-
-        x, shares = np.concatenate([support, query], axis=1), as_column(outlier_share, query)
-        items, end, _ = density_numba.solve(x, codes, ways, neighbours, shares, passes)
+    if can_solve(backend, support, query):
+        items, end, _ = solve(support, codes, query, ways, neighbours, as_column(outlier_share, query), passes)
         return items, Belief(outlier_share, np.ones_like(end.bias[..., 0]), end)
     items = smooth(support, query, neighbours)
     return items, believe(outlier_share, kernels(items, codes, ways), codes, passes)

@@ -62,7 +62,6 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
 
 @register(
     INFO,
-    kernels=("prepare", "descent"),
     score_new=score_new,
     rules={
         "temperature": Number(0),
@@ -102,8 +101,8 @@ def ostim(
         Weight of the entropy of each decision.
     lambda_ma : float, default 1.0
         Weight of the spread over the outputs.
-    backend : {"auto", "array", "fast"}, default "auto"
-        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+    backend : {"auto", "array"}, default "auto"
+        How to compute: "auto" uses the kernels in C where they are there, "array" NumPy or torch alone.
     """
     ways = class_count(labels)
     head = loss_head(ways, lambda_co, lambda_ma)

@@ -34,7 +34,6 @@ def register(
     chunk_factor: float = 1,
     estimates_share: bool = False,
     max_queries: float = inf,
-    kernels: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Solution]], Callable[..., Solution]]:
     """Register the decorated function as a method.
 
@@ -42,7 +41,7 @@ def register(
     ----------
     info : Info or str
         What the method is, or its name alone: it is then taken for inductive, with scores that rank.
-    rules, score_new, chunk_factor, estimates_share, max_queries, kernels
+    rules, score_new, chunk_factor, estimates_share, max_queries
         See `handful.methods.contract.Method`.
 
     Examples
@@ -55,9 +54,7 @@ def register(
         name = facts.name
         if name in METHODS and METHODS[name].solve.__module__ != solve.__module__:
             raise ValueError(f"{solve.__module__} cannot register {name!r}: {METHODS[name].solve.__module__} has it")
-        METHODS[name] = Method(
-            facts, solve, rules or {}, score_new, chunk_factor, estimates_share, max_queries, kernels
-        )
+        METHODS[name] = Method(facts, solve, rules or {}, score_new, chunk_factor, estimates_share, max_queries)
         return solve
 
     return decorate
@@ -90,7 +87,7 @@ def find_method(name: str) -> Method:
         return METHODS[DEFAULT]
     if key not in METHODS:
         raise ValueError(
-            f"there is no method {name!r}{did_you_mean(name)}; there are: {', '.join([AUTO, *method_names()])}"
+            f"there is no method {name!r}{did_you_mean(name)}; there are: {', '.join([AUTO, *list_methods()])}"
         )
     return METHODS[key]
 
@@ -101,8 +98,14 @@ def did_you_mean(name: Any, others: tuple[str, ...] = ()) -> str:
     return f" (did you mean {names[0]!r}?)" if names else ""
 
 
-def method_names() -> list[str]:
-    """The names of all registered methods, sorted."""
+def list_methods() -> list[str]:
+    """The names of all methods, sorted.
+
+    Examples
+    --------
+    >>> "eol" in list_methods()
+    True
+    """
     load_methods()
     return sorted(METHODS)
 

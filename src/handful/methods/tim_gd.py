@@ -56,7 +56,6 @@ def loss_head(ways: int, lambda_co: float, lambda_ma: float) -> InfoMax:
 
 @register(
     INFO,
-    kernels=("prepare", "descent"),
     score_new=score_new,
     rules={
         "temperature": Number(0),
@@ -93,8 +92,8 @@ def tim_gd(
         Weight of the entropy of each decision.
     lambda_ma : float, default 1.0
         Weight of the spread over the outputs.
-    backend : {"auto", "array", "fast"}, default "auto"
-        How to compute: "array" is NumPy or torch, "fast" is the fused kernel, "auto" chooses one of them.
+    backend : {"auto", "array"}, default "auto"
+        How to compute: "auto" uses the kernels in C where they are there, "array" NumPy or torch alone.
     """
     end = descend(
         support, labels, query, loss_head(class_count(labels), lambda_co, lambda_ma),

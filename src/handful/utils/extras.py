@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import Any
 
 IMAGES = '"handful[images]"'
-FAST = '"handful[fast]"'
 TORCH = '"handful[torch]"'
 TEXT = '"handful[text]"'
 HEIC = '"handful[heic]"'

@@ -20,7 +20,6 @@ from starlette.concurrency import run_in_threadpool
 
 import handful
 from handful.core.arrays import to_numpy
-from handful.engines.compiling import load_stored
 from handful.project.refusal import Refusal, invalid
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import JSON, TENSORS
@@ -149,7 +148,6 @@ class Solver:
 def work(requests: Connection) -> None:
     """Answer requests until the other end of the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then ends this process
-    load_stored()  # beside the first request
     while True:
         try:
             kind, body = requests.recv_bytes().decode(), requests.recv_bytes()

@@ -1,0 +1,89 @@
+"""The kernels in C: a small shared library without Python's API, called on the memory of NumPy's arrays.
+
+It holds `descend`, `prepare` and `density`, each for float32 and float64, and on x86-64 for three levels of the
+processor. They do what the array code does, one task at a time with its features in the cache. A call releases Python's
+lock, and `handful.solving` distributes tasks over threads. `hatch_build.py` compiles the library when the package is
+installed. Without it, for torch, and with backend="array", the array code does the work.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_numpy_array
+
+from handful.core.arrays import Array
+
+TYPES = {"float32": "float", "float64": "double"}
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    """The library; None if it was not compiled, or for another platform."""
+    for file in sorted(Path(__file__).parent.glob("kernels.*")):
+        if file.suffix in (".so", ".dll"):
+            try:
+                return ctypes.CDLL(str(file))
+            except OSError:
+                return None
+    return None
+
+
+@cache
+def levels() -> tuple[str, ...]:
+    """The levels that are in the library and run on this processor, the best last; empty without the library."""
+    library = _library()
+    if library is None:
+        return ()
+    if hasattr(library, "descend_float_plain"):
+        return ("plain",)
+    return tuple(f"v{level}" for level in range(2, library.level() + 1))
+
+
+def can_use(backend: str, *arrays: Array) -> bool:
+    """Whether the kernels compute with these arrays: NumPy arrays, all of float32 or all of float64.
+
+    Parameters
+    ----------
+    backend : {"auto", "array"}
+        "array" is NumPy or torch, "auto" the kernels where they are there.
+    *arrays : array
+        The arrays of numbers.
+
+    Returns
+    -------
+    bool
+        Whether they do.
+    """
+    if backend == "array" or not levels() or not all(map(is_numpy_array, arrays)):
+        return False
+    return str(arrays[0].dtype) in TYPES and all(a.dtype == arrays[0].dtype for a in arrays)
+
+
+def call(name: str, dtype: Any, *arrays: np.ndarray, level: str | None = None) -> None:
+    """Call a kernel.
+
+    Parameters
+    ----------
+    name : str
+        "descend", "prepare" or "density".
+    dtype : dtype
+        What to compute in.
+    *arrays : array
+        The arguments that the C function declares: C-contiguous arrays of the types declared there.
+    level : str, optional
+        One of `levels()`, by default the best.
+
+    Raises
+    ------
+    MemoryError
+        If there is not enough memory.
+    """
+    assert all(a.flags.c_contiguous for a in arrays), "kernels read arrays in C's order"
+    function = getattr(_library(), f"{name}_{TYPES[str(dtype)]}_{level or levels()[-1]}")
+    if function(*(ctypes.c_void_p(a.ctypes.data) for a in arrays)):
+        raise MemoryError(f"not enough memory for the kernel {name!r}: solve fewer tasks or a smaller pile at once")
