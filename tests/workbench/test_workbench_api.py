@@ -275,7 +275,7 @@ def test_a_folder_is_embedded_before_it_is_solved_and_keeps_labels_of_pictures_t
     assert answer.headers["content-type"] == "image/jpeg"
     assert "immutable" in answer.headers["cache-control"]
     assert "private" in answer.headers["cache-control"]
-    assert Image.open(io.BytesIO(answer.content)).size == (32, 32)
+    assert Image.open(io.BytesIO(answer.content)).size == (64, 64)
     assert client.get(f"/pictures/{example['id']}?size=97").status_code == 400
     project.close()
     (pictures / example["name"]).rename(pictures.parent / "aside.png")
@@ -336,7 +336,7 @@ def test_serve_solves_and_nothing_else(service):
     cats, dogs, hens = (rng.normal(scale=0.3, size=(15, 8)) + 2 * np.eye(8)[k] for k in range(3))
     support, query = np.concatenate([cats[:5], dogs[:5]]), np.concatenate([cats[5:], dogs[5:], hens])
     labels = ["cat"] * 5 + ["dog"] * 5
-    with service.client() as client:
+    with service.open_client() as client:
         said = client.post(
             "/solve", json={"support": support.tolist(), "labels": labels, "query": query.tolist()}
         ).json()

@@ -83,12 +83,10 @@ class Said:
                     self.classes[_whole(number, 1)] = name, key
                     self.last_class = max(self.last_class, number)
             for item, code in what.get("labels", ()):
-                if code is None:
-                    self.labels.pop(item, None)
-                elif _whole(code) in self.classes or code == UNKNOWN:
+                if code is not None and (_whole(code) in self.classes or code == UNKNOWN):
                     self.labels[_whole(item, 1)] = code
-                else:
-                    raise ValueError(code)
+                else:  # the class may have been taken back, after items came with it
+                    self.labels.pop(item, None)
             for run, item, answer in what.get("checks", ()):
                 answers = self.checks.setdefault(run, {})
                 if answer is None:
