@@ -238,7 +238,7 @@ ROWS = {
     "an event that is a blob": "UPDATE events SET what = zeroblob(10)",
 }
 EVENTS = ["", "{", "[]", "[" * 100_000, *map(json.dumps, (
-    {"labels": [["a", 1]]}, {"labels": [[1, -5]]}, {"labels": [[1, 99]]}, {"labels": [[True, 0]]}, {"labels": 5},
+    {"labels": [["a", 1]]}, {"labels": [[1, -5]]}, {"labels": [[True, 0]]}, {"labels": 5},
     {"labels": [[1]]}, {"classes": [[9, ["x"], None]]}, {"classes": [[9, "x", 99]]}, {"classes": [["9", "x", 1]]},
     {"checks": [[1, 1, -7]]}, {"checks": [[[], 1, 0]]}, {"threshold": [[1, "much"]]}, {"skipped": [[1, "a", "ask"]]},
     {"promoted": [[1, ["a"]]]},
