@@ -1,7 +1,8 @@
-"""What keeps the house honest: imports point one way, methods cannot see the truth, starting is quick."""
+"""What keeps the house honest: imports point one way, methods see no truth, starting is quick, editors see names."""
 
 import ast
 import inspect
+import pydoc
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import handful
 from handful.solving import get_solver, list_methods
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,12 +44,6 @@ def test_the_page_about_the_rooms_has_a_line_for_each():
     assert sorted(lines) == sorted(ROOMS)
 
 
-def test_nothing_imports_all_names_of_a_module():
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            assert not (isinstance(node, ast.ImportFrom) and node.names[0].name == "*"), f"{path}:{node.lineno}"
-
-
 def test_every_name_of_training_is_there_without_torch():
     """The reference is made from them in an environment without torch."""
     code = (
@@ -65,11 +61,11 @@ def test_every_name_of_training_is_there_without_torch():
 def test_every_method_is_one_file_with_its_reference_and_sees_no_truth():
     for name in list_methods():
         solver = get_solver(name)
-        if not solver.method.solve.__module__.startswith("handful."):
+        if not solver.classifier.solve.__module__.startswith("handful."):
             continue
-        info, parameters = solver.info, list(inspect.signature(solver.method.solve).parameters.values())
+        info, parameters = solver.info, list(inspect.signature(solver.classifier.solve).parameters.values())
         assert [p.name for p in parameters[:3]] == ["support", "labels", "query"], name
-        rest = parameters[4:] if solver.method.takes_unknown else parameters[3:]  # `unknown`: examples of no class
+        rest = parameters[4:] if solver.classifier.takes_unknown else parameters[3:]  # `unknown`: examples of no class
         assert all(p.kind is p.KEYWORD_ONLY for p in rest), name
         assert not [p.name for p in rest if re.search("truth|query|label|target|outlier$", p.name)], name
         doc = ast.get_docstring(ast.parse((SOURCE / "methods" / f"{name}.py").read_text("utf-8")))
@@ -108,6 +104,22 @@ def test_the_plain_install_stays_light():
 
 
 def test_versions_agree():
-    import handful
-
     assert f"## {handful.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_type_checkers_see_the_names_that_are_there():
+    tree = ast.parse((SOURCE / "__init__.py").read_text("utf-8"))
+    (checking,) = [node for node in tree.body if isinstance(node, ast.If)]
+    names = {alias.asname for node in checking.body for alias in node.names}
+    assert names | {"__version__"} == set(dir(handful))
+    for name in names:
+        assert getattr(handful, name) is not None
+        assert f"`{name}`" in handful.__doc__ or f"`handful.{name}`" in handful.__doc__, name
+    with pytest.raises(AttributeError, match="has no attribute 'solv'"):
+        handful.solv  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'Oslo'"):
+        handful.estimators.Oslo  # noqa: B018
+
+
+def test_help_of_the_package_is_short():
+    assert len(pydoc.render_doc(handful, renderer=pydoc.plaintext).splitlines()) < 600

@@ -5,7 +5,6 @@ import pytest
 from loops import loop
 
 import handful
-from handful.core.checks import fit_labels
 from handful.engines.infomax import example_weights
 from handful.methods import eol as eol_file
 from handful.methods.contract import Solution
@@ -64,12 +63,6 @@ def test_a_batch_solves_each_task_as_alone():
     alone = handful.solve(SUPPORT, LABELS, QUERY, unknown=other)
     assert np.abs(batch[1].outlier_scores - alone.outlier_scores).max() < 1e-3
     assert np.abs(batch[0].outlier_scores - alone.outlier_scores).max() > 1e-3
-
-
-def test_tasks_with_and_without_them_are_solved_together():
-    tasks = [handful.Task(SUPPORT, LABELS, QUERY), handful.Task(SUPPORT, LABELS, QUERY, unknown=UNKNOWN)]
-    without, with_them = handful.solve_each(tasks)
-    assert auroc(with_them.outlier_scores) > auroc(without.outlier_scores)
 
 
 def test_the_margin_is_that_of_the_definition():
@@ -139,6 +132,8 @@ def test_an_estimator_takes_them_in_y(y):
     assert model.unknown_[6:11].all()
     assert (model.answers_.p_unknown[6:11] == 1).all()
     assert (model.given_[:11] == [0, 0, 0, 1, 1, 1, -2, -2, -2, -2, -2]).all()
+    with pytest.raises(ValueError, match="only examples of no class"):
+        handful.KDO().fit(ITEMS[:4], [-2, -2, -1, -1])
 
 
 @loop("method", ["eol_kdo", "oslo", "knn", "simpleshot+knn"])
@@ -158,25 +153,6 @@ def test_a_saved_model_keeps_them_and_predict_uses_them(tmp_path, method):
 
     assert rank(read) > rank(without)
     assert (read.partial_fit(new).given_ == handful.NONE_OF_THESE).sum() == 5
-
-
-def test_y_without_an_example_of_a_class_is_refused():
-    with pytest.raises(ValueError, match="only examples of no class"):
-        handful.KDO().fit(ITEMS[:4], [-2, -2, -1, -1])
-
-
-def test_labels_of_fit_may_mix_texts_and_the_constant():
-    labels, marked = fit_labels(np.array(["cat", handful.NONE_OF_THESE, None], dtype=object))
-    assert labels.tolist() == ["cat", "unknown", None]
-    assert marked.tolist() == [False, True, False]
-
-
-def test_a_pile_scored_in_blocks_takes_them_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("handful.solving.blocks.SAMPLE_ROWS", 500)
-    np.save(tmp_path / "pile.npy", np.tile(QUERY, (10, 1)))
-    pile = np.load(tmp_path / "pile.npy", mmap_mode="r")
-    with_them, without = (handful.solve(SUPPORT, LABELS, pile, unknown=u) for u in (UNKNOWN, None))
-    assert auroc(with_them.outlier_scores[:109]) > auroc(without.outlier_scores[:109])
 
 
 def test_torch_gives_the_same(torch):

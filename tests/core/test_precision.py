@@ -29,11 +29,6 @@ def test_without_labels_each_further_one_has_to_reach_it_alone():
     assert at_precision(np.array([0.95, 0.99]), 0.9, [False, False]) == 0.9
 
 
-def test_nothing_is_kept_where_nothing_reaches_it():
-    assert kept([0.5, 0.85, 0.7], 0.9) == []
-    assert at_precision(np.array([0.5, 0.85]), 0.9) == 0.9
-
-
 def test_everything_is_kept_where_all_together_reach_it():
     assert kept([0.99, 0.99, 0.75], 0.9) == [0.75, 0.99, 0.99]
     assert at_precision(np.array([0.99, 0.75]), 0.8) == 0.0
@@ -115,11 +110,6 @@ def test_a_precision_never_labels_what_is_more_likely_unknown(result):
     np.testing.assert_array_equal(result.at_precision(0.99).at_precision(0.1).unknown, result.unknown)
 
 
-def test_another_threshold_decides_alone(result):
-    again = result.at_precision(0.99).at(result.threshold)
-    np.testing.assert_array_equal(again.unknown, result.unknown)
-
-
 def test_groups_are_of_items_that_are_likely_unknown(result):
     assert [g.items.tolist() for g in result.at_precision(0.95).groups] == [g.items.tolist() for g in result.groups]
 
@@ -135,14 +125,6 @@ def test_a_batch_has_a_precision_for_each_task(task):
         assert strict.expected_precision[i] == pytest.approx(alone.expected_precision)
     with pytest.raises(ValueError, match=r"take result\[i\]"):
         batch.expected_precision_by_class  # noqa: B018
-
-
-def test_torch_answers_are_decided_alike(torch, task, result):
-    tensors = [torch.tensor(np.asarray(x)) for x in (task.support[0], task.query[0])]
-    labels = task[0].labels[0]
-    strict = handful.solve(tensors[0], labels, tensors[1], method="eol", dtype="float64").at_precision(0.9)
-    plain = handful.solve(task.support[0], labels, task.query[0], method="eol", dtype="float64").at_precision(0.9)
-    np.testing.assert_array_equal(np.asarray(strict.unknown), plain.unknown)
 
 
 def test_ranks_promise_nothing(task):

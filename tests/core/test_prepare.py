@@ -60,10 +60,6 @@ def test_task_without_queries_subtracts_the_mean_of_the_support():
     assert prepared.query.shape == (BATCH, 0, DIMENSION)
 
 
-def test_base_subtracts_the_given_mean_from_every_task(items):
-    np.testing.assert_allclose(both(prepare(SUPPORT, QUERY, "base", BASE)), items - BASE)
-
-
 def test_base_without_a_mean_is_task():
     prepared, expected = prepare(SUPPORT, QUERY, "base, l2"), prepare(SUPPORT, QUERY, "task, l2")
     np.testing.assert_array_equal(both(prepared), both(expected))
@@ -139,38 +135,18 @@ def test_a_method_that_looks_at_angles_and_distances_only_is_not_changed_by_qr(m
 
 
 @loop("chain", CHAINS)
-def test_replay_on_the_tasks_own_items_gives_the_prepared_items(items, chain):
-    prepared = prepare(SUPPORT, QUERY, chain, BASE)
+def test_replay_prepares_items_each_on_its_own_as_those_of_the_task(items, chain):
+    support, query = SUPPORT.copy(), QUERY.copy()
+    prepared = prepare(support, query, chain, BASE)
+    np.testing.assert_array_equal(np.concatenate([support, query], axis=1), items)  # left as they were
     np.testing.assert_allclose(prepared.replay(items), both(prepared), atol=1e-12)
     np.testing.assert_array_equal(replay(prepared.state(), QUERY), prepared.query)
-
-
-@loop("chain", CHAINS)
-def test_replay_on_an_item_does_not_depend_on_the_others(items, chain):
-    prepared = prepare(SUPPORT, QUERY, chain, BASE)
     np.testing.assert_allclose(prepared.replay(items[:, 2:3]), prepared.replay(items)[:, 2:3], atol=1e-12)
-
-
-@loop("chain", CHAINS)
-def test_tasks_of_a_batch_are_prepared_each_on_its_own(chain):
-    prepared = prepare(SUPPORT, QUERY, chain, BASE)
     alone = prepare(SUPPORT[1:2], QUERY[1:2], chain, BASE)
     np.testing.assert_allclose(both(prepared)[1:2], both(alone), atol=1e-12)
-
-
-@loop("chain", CHAINS)
-def test_the_input_is_left_as_it_was(chain):
-    support, query = SUPPORT.copy(), QUERY.copy()
-    prepare(support, query, chain, BASE)
-    np.testing.assert_array_equal(support, SUPPORT)
-    np.testing.assert_array_equal(query, QUERY)
-
-
-@loop("chain", CHAINS)
-def test_the_precision_is_kept(chain):
-    prepared = prepare(SUPPORT.astype("float32"), QUERY.astype("float32"), chain, BASE)
-    assert prepared.support.dtype == prepared.query.dtype == np.float32
-    np.testing.assert_allclose(np.abs(both(prepared)), np.abs(both(prepare(SUPPORT, QUERY, chain, BASE))), atol=1e-5)
+    single = prepare(SUPPORT.astype("float32"), QUERY.astype("float32"), chain, BASE)
+    assert single.support.dtype == single.query.dtype == np.float32
+    np.testing.assert_allclose(np.abs(both(single)), np.abs(both(prepared)), atol=1e-5)
 
 
 @pytest.mark.torch
@@ -206,35 +182,26 @@ def test_an_unknown_step_is_told_the_known_ones(step):
     assert repr(step) in str(e.value)
 
 
-def test_a_comma_too_many_is_refused():
-    with pytest.raises(ValueError, match=r"^preparation '' is not known"):
-        parse("task,, l2")
-
-
 @loop("strange", [3, ["l2", 3], {"l2": 1}, b"l2"])
 def test_what_is_no_sequence_of_names_is_refused(strange):
     with pytest.raises(ValueError, match=r'^preparation must be names of steps, as "task, l2"'):
         parse(strange)
 
 
-@loop("shape", [(3,), (1, DIMENSION), (DIMENSION, 1), ()])
-def test_a_base_mean_of_the_wrong_shape_is_refused_with_both(shape):
-    with pytest.raises(ValueError, match=r"^base_mean has shape \(.*\) but items have 8 features: .*same backbone"):
-        prepare(SUPPORT, QUERY, "base", np.zeros(shape))
-
-
-@loop("value", [np.nan, np.inf])
-def test_a_base_mean_with_a_value_that_is_no_number_is_refused(value):
-    mean = BASE.copy()
-    mean[3] = value
-    with pytest.raises(ValueError, match=r"^base_mean contains NaN or infinity"):
+@loop(
+    ("mean", "message"),
+    [
+        *((np.zeros(shape), r"^base_mean has shape \(.*\) but items have 8 features: .*same backbone")
+          for shape in ((3,), (1, DIMENSION), (DIMENSION, 1), ())),
+        *((np.r_[BASE[1:], value], r"^base_mean contains NaN or infinity") for value in (np.nan, np.inf)),
+        *((mean, r"^base_mean is not a row of numbers") for mean in ("none", ["a"] * DIMENSION, object())),
+    ],
+)  # fmt: skip
+def test_a_wrong_base_mean_is_refused(mean, message):
+    with pytest.raises(ValueError, match=message):
         prepare(SUPPORT, QUERY, "base", mean)
-
-
-@loop("mean", ["none", ["a"] * DIMENSION, object()])
-def test_a_base_mean_that_is_no_row_of_numbers_is_refused(mean):
-    with pytest.raises(ValueError, match=r"^base_mean is not a row of numbers"):
-        prepare(SUPPORT, QUERY, "base", mean)
+    with pytest.raises(ValueError, match=message):
+        solve(SUPPORT, [[0, 0, 1, 1]] * BATCH, QUERY, method="knn", base_mean=mean)
 
 
 @loop("hold", [np.ndarray.tolist, pd.Series, pl.Series])
@@ -244,8 +211,3 @@ def test_a_base_mean_is_taken_however_it_is_held(hold, library):
     support, query = as_array(SUPPORT), as_array(QUERY)
     prepared = prepare(support, query, "base", hold(BASE))
     np.testing.assert_allclose(prepared.query, QUERY - BASE, atol=1e-12)
-
-
-def test_a_wrong_base_mean_is_refused_by_solve_too():
-    with pytest.raises(ValueError, match=r"^base_mean has shape \(3,\) but items have 8 features"):
-        solve(SUPPORT, [[0, 0, 1, 1]] * BATCH, QUERY, method="eol", base_mean=np.zeros(3))

@@ -12,7 +12,7 @@ from handful.features import digits
 from handful.methods.contract import Info, Solution
 from handful.methods.registry import register
 
-METHODS = ("kdo", "eol", "eol_kdo", "simpleshot", "simpleshot+knn", "soft_kmeans")
+METHODS = ("eol_kdo", "simpleshot+knn", "soft_kmeans")
 LEARNED = ("classes_", "transduction_", "label_distributions_", "outlier_scores_", "unknown_", "given_", "items_")
 
 
@@ -56,12 +56,6 @@ def test_a_model_that_grew_is_a_fit_to_everything(world):
     told = handful.EOL(outlier_share=0.3).fit(X[:100], y[:100]).partial_fit(X[100:])
     assert told.outlier_share_ == pytest.approx(0.3)
     assert told.outlier_share_interval_ is None
-
-
-def test_a_model_without_a_pile_takes_one(world):
-    X, truth = world
-    model = handful.KDO().fit(X[:12], truth[:12]).partial_fit(X[12:17])
-    assert_same(model, handful.KDO().fit(X[:17], pile_labels(truth)[:17]))
 
 
 def test_what_cannot_be_taken_in_is_refused_and_the_model_stays_as_it_was(world, tmp_path):

@@ -12,8 +12,7 @@ from handful.project.labelling import label_items, predict_items
 from handful.project.outputs import table_of, write_outputs
 from handful.project.pile_report import words_of_classes
 from handful.project.summary import groups_in_words
-from handful.solving.group_list import with_words
-from handful.solving.groups import Group, join_groups, split_group
+from handful.solving.groups import Group, join_groups, split_group, with_words
 
 TEXTS = [
     ["the exchange rate in {}", "exchange rate for {} please", "is the exchange rate good"],
@@ -94,7 +93,10 @@ def test_many_groups_are_not_all_listed():
     groups = [Group(k, np.array([k]), 0.5, words=[f"word{k}"]) for k in range(1, 21)]
     line = groups_in_words(groups, 20)[1]
     assert line.endswith("group 6 (word6) and 14 more.")
-    mixed = [Group(k, np.arange(4), 0.5, parts=[np.arange(2), np.arange(2, 4)]) for k in range(1, 7)]
+    mixed = [
+        Group(k, np.arange(4), 0.5, parts=[Group(1, np.arange(2), 0.5), Group(2, np.arange(2, 4), 0.5)])
+        for k in range(1, 7)
+    ]
     assert groups_in_words(mixed, 24)[-2:] == [
         "Group 4 looks like 2 kinds, of 2 and 2.",
         "2 more groups look like several kinds.",
@@ -103,11 +105,12 @@ def test_many_groups_are_not_all_listed():
 
 def test_groups_that_are_split_or_joined_get_words_of_their_own():
     texts = ["taxi now"] * 3 + ["next song"] * 3 + ["lights off"] * 6
-    mixed = Group(1, np.arange(6), 0.5, parts=[np.arange(3), np.arange(3, 6)], words=["taxi now", "next song"])
+    kinds = [Group(1, np.arange(3), 0.5), Group(2, np.arange(3, 6), 0.5)]
+    mixed = Group(1, np.arange(6), 0.5, parts=kinds, words=["taxi now", "next song"])
     parts = split_group([mixed], 1)
     assert [group.name for group in parts] == ["group 1", "group 2"]  # not those of the whole
     named = with_words([mixed], texts)
-    assert [list(words) for words in named[0].part_words] == [["taxi now"], ["next song"]]
+    assert [list(part.words) for part in named[0].parts] == [["taxi now"], ["next song"]]
     assert [group.name for group in split_group(named, 1)] == ["group 1: taxi now", "group 2: next song"]
     assert groups_in_words(named, 6)[2] == "Group 1 looks like 2 kinds, of 3 (taxi now) and 3 (next song)."
     assert [group.words[0] for group in with_words(parts, texts)] == ["taxi now", "next song"]

@@ -8,8 +8,7 @@ import pytest
 
 import handful
 from handful.features import Protocol, digits, draw
-from handful.solving.group_list import Groups, with_words
-from handful.solving.groups import Group
+from handful.solving.groups import Group, Groups, with_words
 from handful.utils.shares_in_words import percent
 
 HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "{title}", "日本 & co"]

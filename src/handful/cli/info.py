@@ -32,11 +32,11 @@ def info(
     more than 512 MiB and 1,000 times its own size. Set HANDFUL_MAX_BYTES to allow more, as in HANDFUL_MAX_BYTES=32GB.
     """
     if path is None:
-        installation = _of_installation()
+        installed = _of_installation()
         if as_json:
-            print_json(installation)
+            print_json(installed)
         else:
-            print_lines(console_for(False), [f"{name}: {value}" for name, value in installation.items()])
+            print_lines(console_for(False), [f"{name}: {value}" for name, value in installed.items()])
         return
     from handful.features import describe, read
 
@@ -45,7 +45,7 @@ def info(
     if as_json:
         print_json(facts)
         return
-    from handful.core.checks import shortened
+    from handful.utils.text import shortened
 
     lines = [f"{facts['name']}: {facts['items']:,} items, {facts['classes']} classes"]
     for name, value in facts.items():

@@ -12,7 +12,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_torch_array
 
 from handful.core.arrays import Array, to_numpy
-from handful.utils.text import shortened as shortened  # other rooms still import it from here
+from handful.utils.text import shortened
 
 UNKNOWN = -1  # the label of an unknown item among integer labels
 UNKNOWN_NAME = "unknown"  # and among string labels
@@ -142,16 +142,21 @@ def as_labels(labels: Any) -> np.ndarray:
     return values if values.dtype.kind in "iuf" else values.astype(str)
 
 
-def fit_labels(labels: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The y of `fit` as an array, and where it marks an example of no class: `NONE_OF_THESE`, or "unknown" in texts.
+def fit_labels(labels: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The y of `fit` as an array, where it marks an example of no class, and where it is no label.
 
-    >>> fit_labels(["cat", None, " ", NONE_OF_THESE, "unknown"])
-    (array(['cat', None, None, 'unknown', 'unknown'], dtype=object), array([False, False, False,  True,  True]))
+    >>> fit_labels(["cat", None, NONE_OF_THESE, "unknown"])[0]
+    array(['cat', None, 'unknown', 'unknown'], dtype=object)
+    >>> fit_labels([3, -1, NONE_OF_THESE])
+    (array([ 3, -1, -2]), array([False, False,  True]), array([False,  True, False]))
     """
     if hasattr(labels, "to_list") and to_numpy(labels).dtype.kind == "f":
         labels = np.array(labels.to_list(), dtype=object)  # whole numbers with gaps would be floats in NumPy
     values = label_array(labels)
-    return (values, values == NONE_OF_THESE) if values.dtype.kind in "iuf" else _read_texts(values)
+    if values.dtype.kind in "iuf":
+        return values, values == NONE_OF_THESE, (values == UNKNOWN) | np.isnan(values)
+    texts, no_class = _read_texts(values)
+    return texts, no_class, is_missing(texts)
 
 
 def _read_texts(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,8 +4,11 @@
 (or None or a blank text among strings) where an item has no label, and `handful.NONE_OF_THESE` (-2; or "unknown" among
 strings) where it is an example that belongs to none of the classes. What the method says of them is in `transduction_`,
 `outlier_scores_`, `unknown_` and `label_distributions_`. `predict` and its relatives score new items by what was
-learned, without refitting: an item alone and the same item in a crowd get the same answer. How a fitted model goes on,
-by `partial_fit`, `teach` and `groups_`, is in `handful.estimators.growing_pile`.
+learned, without refitting: an item alone and the same item in a crowd get the same answer.
+
+A fitted model goes on as time does: `partial_fit` takes in items, also of new classes; `teach` takes labels of items
+that are in the model already; `groups_` are the unknown items as groups, candidates for new classes. An item keeps its
+row: rows are numbered as the items came. Both fit again to all items.
 
 >>> from sklearn.datasets import load_digits
 >>> X, digit = load_digits(return_X_y=True)
@@ -15,14 +18,20 @@ by `partial_fit`, `teach` and `groups_`, is in `handful.estimators.growing_pile`
 >>> model = KDO().fit(X, y)
 >>> bool(np.mean(model.unknown_[50:] == (digit[50:] >= 5)) > 0.8)
 True
+>>> row = model.groups_[0].representative                    # a person looks at this item
+>>> model.teach({row: int(digit[row])}).classes_.tolist() == [0, 1, 2, 3, 4, int(digit[row])]
+True
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from functools import cached_property
 from html import escape
+from operator import index
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
@@ -36,17 +45,19 @@ from handful.core.base import Base, read_base
 from handful.core.checks import NONE_OF_THESE, UNKNOWN, as_features, fit_labels
 from handful.core.decide import shift_of
 from handful.core.task import Task
-from handful.estimators.given_labels import is_unlabelled
-from handful.estimators.growing_pile import GrowingPile
-from handful.estimators.model_writer import save_model
-from handful.solving.result import Result
+from handful.estimators.given_labels import check_declared, examples_of, is_none_of_these, same_kind
+from handful.estimators.model_file import write_model
+from handful.solving.groups import Groups, group_unknowns
 from handful.solving.solve import solve
 from handful.solving.solver import Solver, get_solver
+
+if TYPE_CHECKING:
+    from typing import Self
 
 MAX_PILE_SCORES = 10_001  # outlier scores of the pile that are kept to rank new items in; of more, so many quantiles
 
 
-class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What the estimators of all methods share: `handful.EOL()`, or by name `handful.make_estimator("eol")`.
 
     The attributes exist after `fit`. n is the number of items, labelled ones included.
@@ -71,6 +82,7 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
     """
 
     _method = ""
+    _defaults: Mapping[str, Any] = {}
     base_: Base
     parameters_: dict[str, Any]
     shots_: float | None  # None where scores are not corrected
@@ -82,7 +94,14 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
     def _solver(self) -> Solver:
         return get_solver(self._method)
 
-    def fit(self, X: Any, y: Any) -> FewShotClassifier:
+    def __init__(self, **parameters: Any) -> None:
+        if strange := sorted(set(parameters) - set(self._defaults)):
+            names = ", ".join(self._defaults)
+            raise TypeError(f"{type(self).__name__} has no parameter {strange[0]!r}; it has: {names}")
+        for name, default in self._defaults.items():
+            setattr(self, name, parameters.get(name, default))
+
+    def fit(self, X: Any, y: Any) -> Self:
         """Learn from labelled items and the unlabelled pile together; without a pile, from the labelled items alone.
 
         Parameters
@@ -100,60 +119,165 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         FewShotClassifier
             The estimator itself.
         """
-        X, y, is_no_class = self._check_both(X, y)
-        pile = is_unlabelled(y)
-        is_example = ~pile & ~is_no_class
-        if pile.all():
+        X, y, is_no_class, is_missing = self._check_both(X, y)
+        is_example = ~(is_no_class | is_missing)
+        if is_missing.all():
             raise ValueError("y is -1 (or None) everywhere: give every class at least one labelled example")
         if not is_example.any():
             raise ValueError("y has only examples of no class: give every class at least one labelled example")
-        if not pile.any() and not is_no_class.any() and len(np.unique(y)) == 1:
+        if is_example.all() and len(np.unique(y)) == 1:
             raise ValueError("y has only one class and no unlabelled item: add a pile (y of -1) to tell the class from")
-        return self._fit_whole(X, y[is_example], pile, is_no_class)
+        return self._fit_items(X, y, is_no_class, is_missing)
 
-    def _fit_whole(
-        self, X: np.ndarray, names: np.ndarray, pile: np.ndarray, is_no_class: np.ndarray
-    ) -> FewShotClassifier:
-        """Fit to items; those of a class that are not in the pile have these names."""
-        support, unknown = X[~pile & ~is_no_class], X[is_no_class]
-        if pile.any():
-            task = Task(support, names, X[pile], unknown=unknown)
-        else:
-            task = Task.of_examples(support, names, unknown)
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
+        """Take in more items, and fit again: the attributes of `fit` then speak of all items so far.
+
+        The model is the one that `fit` makes of all items so far, in the order in which they came. On a model that is
+        not fitted, this is `fit`.
+
+        Parameters
+        ----------
+        X : array [n, D]
+            The items. They get the rows after those that the model has.
+        y : array [n], optional
+            As in `fit`; None if no item has a label. A label of a new class adds this class.
+        classes : array, optional
+            The names of all classes, as scikit-learn has it. Each must be in the model or in y, because a class
+            without an example cannot be learned; and it must name those of y.
+
+        Returns
+        -------
+        FewShotClassifier
+            The model itself.
+
+        Examples
+        --------
+        >>> from handful import EOL
+        >>> rng = np.random.default_rng(0)
+        >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
+        >>> model = EOL().fit(np.concatenate([cats, dogs]), ["cat", *[None] * 19, "dog", *[None] * 19])
+        >>> model.partial_fit(hens, ["hen", *[None] * 19]).classes_.tolist()
+        ['cat', 'dog', 'hen']
+        """
+        if not hasattr(self, "classes_"):
+            if y is None:
+                raise ValueError(f"{type(self).__name__} is not fitted yet: begin with labelled examples of each class")
+            if classes is not None:
+                check_declared(classes, (), examples_of(*fit_labels(y)))
+            return self.fit(X, y)
+        self._need_items()
+        y = np.full(np.shape(X)[:1], UNKNOWN) if y is None else y
+        X, y, *masks = self._check_both(X, y, reset=False)
+        names = same_kind(examples_of(y, *masks), self.classes_, "y")
+        if classes is not None:
+            check_declared(classes, self.classes_, names)
+        labels = np.array([*self._labels, *y], dtype=object)
+        labels[len(self.items_) :][~np.logical_or(*masks)] = names
+        return self._fit_items(np.concatenate([self.items_, X]), *fit_labels(labels))
+
+    def teach(self, answers: Mapping[int, Any]) -> Self:
+        """Give labels to items that are in the model; it is fitted again, with these items as examples.
+
+        The items keep their rows. The model is then the one that `fit` makes of all items with all labels.
+
+        Parameters
+        ----------
+        answers : mapping of int to label
+            By the row of an item, as in `transduction_`: a class of the model, the name of a new class, or
+            `handful.NONE_OF_THESE` or "unknown" for an example of no class. An item that has a label gets the new one;
+            a class whose last example is taken away is no class of the model any more.
+
+        Returns
+        -------
+        FewShotClassifier
+            The model itself.
+
+        Raises
+        ------
+        ValueError
+            If there is no such row, if a label is of another kind than the classes, or if the model was read from a
+            file without its items. The model stays as it was.
+
+        Examples
+        --------
+        >>> from handful.estimators import SimpleShot
+        >>> model = SimpleShot().fit(np.eye(4)[[0, 1, 0, 1, 2]], [7, 3, -1, -1, -1])
+        >>> model.teach({4: 5, 2: 7}).classes_.tolist()
+        [3, 5, 7]
+        >>> model.transduction_[[4, 2]].tolist()
+        [5, 7]
+        """
+        check_is_fitted(self)
+        self._need_items()
+        rows = [self._checked_row(row) for row in answers]
+        if len(set(rows)) < len(rows):
+            raise ValueError("two answers are for the same row, once counted from the end: give each row once")
+        is_none = np.array([is_none_of_these(row, label) for row, label in answers.items()], bool)
+        names = [label for label, none in zip(answers.values(), is_none, strict=True) if not none]
+        if not rows:
+            return self
+        labels = self._labels
+        labels[np.array(rows)[is_none]] = NONE_OF_THESE
+        if names:
+            labels[np.array(rows)[~is_none]] = same_kind(fit_labels(names)[0], self.classes_, "the answers")
+        y, *masks = fit_labels(labels)
+        left = examples_of(y, *masks)
+        if not len(left):
+            raise ValueError("no example of a class would be left: give at least one item a class")
+        if len(left) == len(y) and len(np.unique(left)) == 1:
+            raise ValueError("all items would be of one class: nothing would be left to tell the class from")
+        return self._fit_items(self.items_, y, *masks)
+
+    @property
+    def _labels(self) -> np.ndarray:
+        """The y of all items so far."""
+        labels = self.classes_.astype(object)[np.maximum(self.given_, 0)]
+        labels[self.given_ < 0] = self.given_[self.given_ < 0]
+        return labels
+
+    def _fit_items(self, X: np.ndarray, y: np.ndarray, is_no_class: np.ndarray, is_missing: np.ndarray) -> Self:
+        """Fit to items with their labels, and store what was learned and the answers for them."""
+        is_example = ~(is_no_class | is_missing)
+        support, names, unknown = X[is_example], y[is_example], X[is_no_class]
+        is_alone = not is_missing.any()
+        task = (
+            Task.of_examples(support, names, unknown)
+            if is_alone
+            else Task(support, names, X[is_missing], unknown=unknown)
+        )
         result = solve(task, method=self._method, **self.get_params(deep=False))
-        self._store_model(result)
-        codes = np.where(is_no_class, NONE_OF_THESE, UNKNOWN)
-        codes[~pile & ~is_no_class] = task.labels[0]
-        return self._store_answers(X, codes, result.probabilities, result.outlier_scores)
 
-    def _store_model(self, result: Result) -> None:
-        """Store what was learned; `_store_answers` stores the answers for the items."""
         self.classes_, self.state_, self.parameters_ = result.classes, result.state, result.made_by["parameters"]
         if self._solver.info.needs == "base":
             self.base_ = read_base(self.base)
-        self.threshold_, self.min_confidence_ = float(result.threshold), 0.0
         interval, spread = result.outlier_share_interval, result.precision_spread
         self.outlier_share_ = float(np.ravel(result.outlier_share)[0])
         self.outlier_share_interval_ = None if interval is None else tuple(np.ravel(interval).tolist())
-        self._is_calibrated = result.is_calibrated  # outlier scores are P(unknown) as they are
         self.precision_spread_ = None if spread is None else tuple(np.ravel(spread)[:2].tolist())
         self.n_iter_ = max(1, result.made_by["steps"])
 
-    def _store_answers(self, X: np.ndarray, codes: np.ndarray, probabilities: Any, scores: Any) -> FewShotClassifier:
-        """Store the answers for the items; `probabilities` [Q, N] and `scores` [Q] are of those without a code."""
-        pile = codes == UNKNOWN
-        self.items_, self.given_ = X, codes
-        self.outlier_scores_ = np.empty(len(X))
-        self.outlier_scores_[pile] = scores
-        of_examples, self.outlier_scores_[~pile] = self._score(X[~pile])
-        self.label_distributions_ = np.empty((len(X), len(self.classes_)))
-        self.label_distributions_[pile] = conditional(probabilities)
-        self.label_distributions_[~pile] = conditional(of_examples)
-        self.label_distributions_[codes >= 0] = np.eye(len(self.classes_))[codes[codes >= 0]]
-        self._store_pile_scores(int((codes >= 0).sum()), self.outlier_scores_[pile])
-        return self._decide(self.threshold_, self.min_confidence_)
+        self.items_, self.given_ = X, np.where(is_no_class, NONE_OF_THESE, UNKNOWN)
+        self.given_[is_example] = task.labels[0]
+        self.outlier_scores_, self.label_distributions_ = np.empty(len(X)), np.empty((len(X), len(self.classes_)))
+        self.outlier_scores_[is_missing] = result.outlier_scores
+        self.label_distributions_[is_missing] = conditional(result.probabilities)
+        of_examples, self.outlier_scores_[~is_missing] = self._score(X[~is_missing])
+        self.label_distributions_[~is_missing] = conditional(of_examples)
+        self.label_distributions_[is_example] = np.eye(len(self.classes_))[task.labels[0]]
 
-    def _decide(self, threshold: float, min_confidence: float) -> FewShotClassifier:
+        scores = self.outlier_scores_[is_missing]
+        self.shots_, self.shift_, self.pile_scores_ = len(support) / len(self.classes_), None, None
+        if result.is_calibrated:
+            self.shots_ = None  # the scores are P(unknown) as they are
+        elif self._is_probability:
+            self.shift_ = float(shift_of(scores[None], self.outlier_share_, self.shots_)[0])
+        else:
+            ordered = np.sort(scores)
+            rows = np.linspace(0, len(ordered) - 1, MAX_PILE_SCORES).round().astype(int)
+            self.pile_scores_ = ordered if len(ordered) <= MAX_PILE_SCORES else ordered[rows]
+        return self._decide(float(result.threshold), 0.0)
+
+    def _decide(self, threshold: float, min_confidence: float) -> Self:
         """Decide what is unknown among the items that it was fitted to, and from now on among new ones."""
         self.threshold_, self.min_confidence_ = float(threshold), float(min_confidence)
         self.__dict__.pop("groups_", None)  # computed for the old decision
@@ -161,18 +285,6 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         self.unknown_ = (self.given_ < 0) & answers.unknown
         self.transduction_ = mark_unknown(answers.closest, self.unknown_)
         return self
-
-    def _store_pile_scores(self, examples: int, scores: np.ndarray) -> None:
-        """Store the scores of the pile that P(unknown) and the confidence of new items need."""
-        self.shots_, self.shift_, self.pile_scores_ = examples / len(self.classes_), None, None
-        if self._is_calibrated:
-            self.shots_ = None  # the scores are P(unknown) as they are
-        elif self._is_probability:
-            self.shift_ = float(shift_of(scores[None], self.outlier_share_, self.shots_)[0])
-        else:
-            ordered = np.sort(scores.astype(np.float64))
-            rows = np.linspace(0, len(ordered) - 1, MAX_PILE_SCORES).round().astype(int)
-            self.pile_scores_ = ordered if len(ordered) <= MAX_PILE_SCORES else ordered[rows]
 
     @property
     def _is_probability(self) -> bool:
@@ -192,6 +304,29 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
             "pile_scores": self.outlier_scores_[self.given_ == UNKNOWN],
         }  # fmt: skip
         return Answers(self.label_distributions_, self.outlier_scores_, **(self.answer_options | own))
+
+    @cached_property
+    def groups_(self) -> Groups:
+        """The unknown items as groups that look alike, the largest first: candidates for new classes.
+
+        Items are numbered by their rows, as in `transduction_`, and the first of a group is the most central one. Of a
+        method that opens classes itself, the groups are those classes. Items that have a label are in no group.
+
+        Examples
+        --------
+        >>> from handful import KDO
+        >>> rng = np.random.default_rng(0)
+        >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
+        >>> labels = ["cat"] * 5 + [None] * 15 + ["dog"] * 5 + [None] * 35
+        >>> [group.size for group in KDO().fit(np.concatenate([cats, dogs, hens]), labels).groups_]
+        [20]
+        """
+        unknown = to_numpy(self.answers_.likely_unknown)  # not labels that are too unsure
+        rows, is_example = np.flatnonzero(self.given_ == UNKNOWN), self.given_ >= 0
+        if not unknown[rows].any():
+            return Groups()
+        task = Task(self.items_[is_example], self.classes_[self.given_[is_example]], self.items_[rows])
+        return Groups(group.at(rows) for group in group_unknowns(task, unknown[rows], state=self.state_))
 
     def answer(self, X: Any) -> Answers:
         """The answers for new items, each on its own: labels, P(unknown), confidence, ...
@@ -310,8 +445,8 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         -------
         float
         """
-        y, is_no_class = fit_labels(y)
-        labelled = ~is_unlabelled(y) & ~is_no_class
+        y, is_no_class, is_missing = fit_labels(y)
+        labelled = ~(is_missing | is_no_class)
         weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         return float(np.average((self.predict(X) == y)[labelled], weights=weight))
 
@@ -330,7 +465,8 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         Path
             The same path.
         """
-        return save_model(self, path, items)
+        check_is_fitted(self)
+        return write_model(self, path, items)
 
     @property
     def _method_parameters(self) -> dict[str, Any]:
@@ -342,24 +478,44 @@ class FewShotClassifier(GrowingPile, ClassifierMixin, TransformerMixin, BaseEsti
         probabilities, scores = self._solver.score(self.state_, X[None], self.dtype, self._method_parameters)
         return to_numpy(probabilities[0]), to_numpy(scores[0])
 
-    def _check_both(self, X: Any, y: Any, reset: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """X, y, and where y marks an example of no class."""
+    def _need_items(self) -> None:
+        """Raise if the model does not hold the items that it was fitted to."""
+        if not hasattr(self, "items_"):
+            raise ValueError(
+                "this model was read from a file that does not hold the items it was fitted to, so it cannot grow: fit "
+                "again with all items, or save models that shall grow with save(path, items=True)"
+            )
+
+    def _checked_row(self, row: Any) -> int:
+        """A row of the model, counted from the front."""
+        count = len(self.items_)
+        try:
+            number = index(row)
+        except TypeError:
+            raise ValueError(
+                f"{row!r} is not the row of an item: give a whole number, as in teach({{12: 'cat'}})"
+            ) from None
+        if not -count <= number < count:
+            raise ValueError(f"there is no item {row!r}: the model has {count}, numbered from 0 to {count - 1}")
+        return number % count
+
+    def _check_both(self, X: Any, y: Any, reset: bool = True) -> tuple[np.ndarray, ...]:
+        """X, y, where y marks an example of no class, and where it is no label."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         X = self._validated(X, reset)
-        X, (y, is_no_class) = as_features(X, "X"), fit_labels(y)
+        X, (y, is_no_class, is_missing) = as_features(X, "X"), fit_labels(y)
         if y.ndim == 2 and y.shape[1] == 1:
             message = "A column-vector y was passed when a 1d array was expected: it is read as y.ravel()"
             warnings.warn(message, DataConversionWarning, stacklevel=3)
-            y, is_no_class = y.ravel(), is_no_class.ravel()
+            y, is_no_class, is_missing = y.ravel(), is_no_class.ravel(), is_missing.ravel()
         if y.shape != (len(X),):
             raise ValueError(f"X has {len(X)} items and y has shape {y.shape}: one label for each, -1 if unlabelled")
         if y.dtype.kind == "f":
             if np.isinf(y).any():
                 raise ValueError("y contains infinity: labels are integers or strings")
-            y = np.where(np.isnan(y), UNKNOWN, y)
-            check_classification_targets(y)
-        return X, y, is_no_class
+            check_classification_targets(np.where(is_missing, UNKNOWN, y))
+        return X, y, is_no_class, is_missing
 
     def _check_new(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from handful.estimators.classifier import FewShotClassifier
+from handful.estimators.model_file import read_model
 from handful.solving.solver import Solver, describe, get_solver, list_methods
 
 # Parameters that every estimator has, beside its method's own.
@@ -99,6 +101,31 @@ def make_estimator(name: str, **parameters: Any) -> FewShotClassifier:
     return estimator_class(get_solver(name).name)(**parameters)
 
 
+def load(path: str | Path) -> FewShotClassifier:
+    """Read a model that `save` of an estimator wrote.
+
+    Parameters
+    ----------
+    path : path
+        A .safetensors file. It may come from anyone: nothing in it is executed.
+
+    Returns
+    -------
+    FewShotClassifier
+        The fitted estimator.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or of a newer version. The message says what is wrong.
+    """
+    method, parameters, attributes = read_model(path)
+    model = make_estimator(method, **parameters)
+    for name, value in attributes.items():
+        setattr(model, name, value)
+    return model
+
+
 @cache
 def estimator_class(name: str) -> type[FewShotClassifier]:
     """The class of a method, whose parameters are the method's own and `SHARED_PARAMETERS`."""
@@ -106,11 +133,7 @@ def estimator_class(name: str) -> type[FewShotClassifier]:
     defaults = {**SHARED_PARAMETERS, **solver.defaults}
 
     def __init__(self: FewShotClassifier, **parameters: Any) -> None:
-        strange = sorted(set(parameters) - set(defaults))
-        if strange:
-            raise TypeError(f"{type(self).__name__} has no parameter {strange[0]!r}; it has: {', '.join(defaults)}")
-        for key, default in defaults.items():
-            setattr(self, key, parameters.get(key, default))
+        FewShotClassifier.__init__(self, **parameters)
 
     # scikit-learn reads the parameters, and help() shows them, from here
     options = [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=v) for k, v in defaults.items()]
@@ -125,6 +148,7 @@ def estimator_class(name: str) -> type[FewShotClassifier]:
         "__reduce__": __reduce__,
         "__doc__": describe_estimator(solver),
         "_method": solver.name,
+        "_defaults": defaults,
     }
     return type(solver.info.estimator, (FewShotClassifier,), body | {"__module__": "handful.estimators"})
 

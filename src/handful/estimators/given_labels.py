@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from handful.core import metrics
-from handful.core.checks import UNKNOWN, UNKNOWN_NAME, fit_labels, is_missing
+from handful.core.checks import NONE_OF_THESE, UNKNOWN, UNKNOWN_NAME, fit_labels, is_no_class, is_no_label, label_array
 
 SCORERS: dict[str, Callable[..., Any]] = {
     "balanced_accuracy": lambda p, called, scores, truth: metrics.open_set_balanced_accuracy(called, truth, p.shape[1]),
@@ -55,12 +55,12 @@ def scorer(name: str) -> Callable[[Any, Any, Any], float]:
 
 
 def _score(name: str, model: Any, X: Any, y: Any) -> float:
-    labels, is_no_class = fit_labels(y)
-    counts = is_no_class | ~is_unlabelled(labels)
+    labels, of_no_class, is_missing = fit_labels(y)
+    counts = of_no_class | ~is_missing
     codes = {label: code for code, label in enumerate(model.classes_.tolist())}
     truth, called = (
         np.array([codes.get(label, UNKNOWN) for label in values.tolist()])[counts]
-        for values in (np.where(is_no_class, UNKNOWN_NAME, labels.astype(object)), model.predict(X))
+        for values in (np.where(of_no_class, UNKNOWN_NAME, labels.astype(object)), model.predict(X))
     )
     if not (truth == UNKNOWN).any():
         raise ValueError(
@@ -70,13 +70,9 @@ def _score(name: str, model: Any, X: Any, y: Any) -> float:
     return float(SCORERS[name](model.predict_proba(X)[counts], called, -model.score_samples(X)[counts], truth))
 
 
-def is_unlabelled(y: np.ndarray) -> np.ndarray:
-    """Where an item has no label: -1 or NaN among numbers, None among texts.
-
-    >>> is_unlabelled(np.array(["cat", None], dtype=object))
-    array([False,  True])
-    """
-    return (y == UNKNOWN) | np.isnan(y) if y.dtype.kind in "iuf" else is_missing(y)
+def examples_of(y: np.ndarray, of_no_class: np.ndarray, is_missing: np.ndarray) -> np.ndarray:
+    """The labels of the examples."""
+    return np.asarray(y[~(of_no_class | is_missing)])
 
 
 def same_kind(names: np.ndarray, classes: np.ndarray, source: str) -> np.ndarray:
@@ -115,3 +111,25 @@ def same_kind(names: np.ndarray, classes: np.ndarray, source: str) -> np.ndarray
     if classes.dtype.kind in "iu" and (names != np.floor(names)).any():
         raise ValueError(f"{source} has labels that are no whole numbers, and those of this model are: give whole ones")
     return names.astype(classes.dtype)
+
+
+def is_none_of_these(row: Any, label: Any) -> bool:
+    """Whether an answer says that the item belongs to no class."""
+    if is_no_label(label):
+        raise ValueError(
+            f"the answer for item {row} is {label!r}, which means that it has no label: give a class, or "
+            f"handful.NONE_OF_THESE ({NONE_OF_THESE}) if it belongs to none"
+        )
+    return is_no_class(label)
+
+
+def check_declared(classes: Any, fitted: Any, names: np.ndarray) -> None:
+    """Raise unless these are classes with examples, and those of the new items, `names`, are among them."""
+    declared, new = label_array(classes).tolist(), names.tolist()
+    present = {*np.asarray(fitted).tolist(), *new}
+    if absent := [name for name in declared if name not in present]:
+        raise ValueError(
+            f"classes names {absent[0]!r}, of which there is no example: give it with an example of it, in y"
+        )
+    if surplus := [name for name in new if name not in declared]:
+        raise ValueError(f"y has the label {surplus[0]!r}, and classes does not name it: name all classes")

@@ -13,13 +13,14 @@ of a method explains its own parameters.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from handful.core.arrays import Array
 from handful.core.base import BaseArrays
@@ -28,7 +29,6 @@ from handful.core.prepare import as_dtype, replay
 from handful.methods import margin
 
 BY_SHOTS: Any = None  # the default of a parameter whose value depends on the number of shots
-FEW_SHOTS = 5**0.5  # below this mean number of examples per class the defaults for 1 shot are used, else those for 5
 
 Scores = tuple[Array, Array]  # probabilities [B, n, N] and outlier scores [B, n]
 
@@ -78,6 +78,25 @@ class Solution:
     examples: dict[str, np.ndarray] | None = None
     precision_spread: np.ndarray | None = None
 
+    def of_task(self, i: int) -> Solution:
+        """That of one task of the batch: arrays without the first axis, but for `state`."""
+        parts = {name: value[i] if np.ndim(value) else value for name, value in vars(self).items()}
+        examples = None if self.examples is None else {name: values[i] for name, values in self.examples.items()}
+        return Solution(**parts | {"state": {k: v[i : i + 1] for k, v in self.state.items()}, "examples": examples})
+
+    @staticmethod
+    def join(parts: Sequence[Solution]) -> Solution:
+        """The solution of a batch from those of its parts."""
+        return parts[0] if len(parts) == 1 else Solution(**_join([vars(part) for part in parts]))
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    """Arrays one after the other, also inside of dictionaries; of anything else that of the first part."""
+    first = parts[0]
+    if isinstance(first, dict):
+        return {name: _join([part[name] for part in parts]) for name in first}
+    return array_namespace(first).concat(parts, axis=0) if np.ndim(first) else first
+
 
 @dataclass(frozen=True)
 class Info:
@@ -112,7 +131,7 @@ class Info:
     base_part : str, optional
         The part of the base that it takes: the name of a head, or "negatives".
     state : mapping, optional
-        Its state arrays and their axes, as in "1 N D": see `handful.estimators.model_reader`.
+        Its state arrays and their axes, as in "1 N D": see `handful.estimators.model_file`.
     decision : str, optional
         For a method that decides itself what is unknown: how, in a sentence. `{name}` stands for a parameter
         that is a share, in percent.
@@ -240,9 +259,3 @@ class Method:
             solution = self.solve(state["support"], state["labels"], items, **parameters)
             probabilities, scores = solution.probabilities, solution.outlier_scores
         return probabilities, margin.add_margin(state, scores, items)
-
-
-def defaults_by_shots(info: Info, shots: float) -> dict[str, Any]:
-    """The defaults that depend on the mean number of examples per class."""
-    key = "1" if shots < FEW_SHOTS else "5"
-    return {name: values[key] for name, values in info.by_shots.items()}

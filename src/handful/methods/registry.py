@@ -87,7 +87,7 @@ def find_method(name: str) -> Method:
         return METHODS[DEFAULT]
     if key not in METHODS:
         raise ValueError(
-            f"there is no method {name!r}{did_you_mean(name)}; there are: {', '.join([AUTO, *method_names()])}"
+            f"there is no method {name!r}{did_you_mean(name)}; there are: {', '.join([AUTO, *list_methods()])}"
         )
     return METHODS[key]
 
@@ -98,8 +98,14 @@ def did_you_mean(name: Any, others: tuple[str, ...] = ()) -> str:
     return f" (did you mean {names[0]!r}?)" if names else ""
 
 
-def method_names() -> list[str]:
-    """The names of all registered methods, sorted."""
+def list_methods() -> list[str]:
+    """The names of all methods, sorted.
+
+    Examples
+    --------
+    >>> "eol" in list_methods()
+    True
+    """
     load_methods()
     return sorted(METHODS)
 

@@ -22,8 +22,7 @@ from handful.project.items import NO_TEXT, check_twins, class_label, rows_withou
 from handful.project.summary import Comparison, Outcome, groups_in_words, made_by
 from handful.solving import get_solver
 from handful.solving.ask import belief, worth_asking
-from handful.solving.group_list import Groups, with_words
-from handful.solving.groups import make_groups
+from handful.solving.groups import Groups, make_groups, with_words
 from handful.utils.shares_in_words import percent
 
 NEAREST_EXAMPLES = 3  # examples that are named beside an item

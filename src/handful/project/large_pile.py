@@ -26,8 +26,7 @@ import handful
 from handful.core.answers import Answers, ExpectedLabels
 from handful.core.parameters import AUTO
 from handful.estimators.classifier import FewShotClassifier
-from handful.estimators.factory import make_estimator
-from handful.estimators.model_reader import load
+from handful.estimators.factory import load, make_estimator
 from handful.features import FeatureTable, is_sharded
 from handful.features.parquet_file import arrow_table, is_carried, open_parquet
 from handful.features.parts import NOTE_KEY, count_rows, mean_of_shards, part_name, part_numbers, read_note

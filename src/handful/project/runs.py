@@ -296,10 +296,12 @@ def groups_of(facts: Mapping[str, Any]) -> list[Any]:
     from handful.solving.groups import Group
 
     entries = zip(facts["groups"], facts["exemplars"], facts["parts"], strict=True)
-    return [
-        Group(k, np.array(items), 1.0, np.array(first), [*map(np.array, kinds)], [*map(np.array, kinds)])
-        for k, (items, first, kinds) in enumerate(entries, 1)
-    ]
+
+    def group(number: int, items: Any, span: Any, kinds: Sequence[Any] = ()) -> Group:
+        parts = [group(k, kind, kind) for k, kind in enumerate(kinds, 1)]
+        return Group(number, np.array(items), 1.0, np.array(span), parts)
+
+    return [group(k, *entry) for k, entry in enumerate(entries, 1)]
 
 
 # ---- how the arrays and facts of a run are stored. The file may come from anyone: types and shapes are checked

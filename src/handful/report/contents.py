@@ -359,8 +359,8 @@ def _group(group: Any, place_of: Mapping[int, int]) -> Group:
     def places(items: Any) -> list[int]:
         return [place_of[i] for i in items.tolist() if i in place_of]
 
-    parts = [(len(part), places(part)) for part in group.parts]
-    return Group(group.name, group.size, places(group.items), parts, group.words, group.part_words)
+    parts = [(part.size, places(part.items)) for part in group.parts]
+    return Group(group.name, group.size, places(group.items), parts, group.words, [part.words for part in group.parts])
 
 
 def _choose_rows(answers: Answers, groups: Sequence[Any]) -> list[int]:

@@ -46,24 +46,11 @@ def sample_rows(count: int) -> np.ndarray:
 def score_array(
     score: Callable[[np.ndarray], tuple[Any, Any]], pile: np.ndarray, threads: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Score the rows of an array block by block.
+    """Probabilities [Q, N] and outlier scores [Q] of the rows of a pile [Q, D], block by block.
 
-    Parameters
-    ----------
-    score : callable
-        Gives probabilities [n, N] and outlier scores [n] of n rows, each scored alone.
-    pile : array [Q, D]
-        The pile. A memory-mapped one is never in memory as a whole.
-    threads : int, optional
-        How many blocks are scored at a time; by default one for each core.
+    `score` gives those of n rows, each scored alone. `threads` blocks are scored at a time, by default one a core. A
+    memory-mapped pile is never in memory as a whole.
 
-    Returns
-    -------
-    tuple of two arrays
-        Probabilities [Q, N] and outlier scores [Q].
-
-    Examples
-    --------
     >>> pile = np.arange(6000.0).reshape(3000, 2)
     >>> probabilities, scores = score_array(lambda rows: (rows / rows.sum(axis=1, keepdims=True), rows[:, 0]), pile)
     >>> probabilities.shape, scores[[0, 2999]].tolist()
@@ -111,28 +98,14 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class PileParts:
-    """The files of a pile in a folder: part-00000.parquet, part-00001.parquet, ..., with a column `embedding`.
+    """The files of a pile in a folder: part-00000.parquet, part-00001.parquet, ..., with a column `embedding`."""
 
-    Parameters
-    ----------
-    parts : tuple of Part
-        In the order of their rows.
-    dimension : int
-        How many features a row has.
-    """
-
-    parts: tuple[Part, ...]
-    dimension: int
+    parts: tuple[Part, ...]  # in the order of their rows
+    dimension: int  # how many features a row has
 
     @classmethod
     def of(cls, folder: str | Path) -> PileParts:
-        """The parts of a folder, from their footers: rows are read later.
-
-        Raises
-        ------
-        ValueError
-            If a part is missing or damaged, if it has no column `embedding`, or if the pile is empty.
-        """
+        """The parts of a folder, from their footers: rows are read later. ValueError if one is missing or damaged."""
         parts, dimension, start = [], 0, 0
         for number in complete(Path(folder)):
             path = Path(folder, part_name(number)).absolute()
@@ -161,12 +134,8 @@ class PileParts:
     def sample(self, engine: Engine | None = None, progress: Callable[[int, int], object] | None = None) -> np.ndarray:
         """Read the rows that a model learns from, [n, D].
 
-        Parameters
-        ----------
-        engine : callable, optional
-            Who reads the parts; by default threads of this machine.
-        progress : callable, optional
-            Called with the number of parts that were read, and of those to read.
+        engine: who reads the parts, by default threads of this machine; progress: called with the number of parts that
+        were read, and of those to read.
         """
         rows = sample_rows(self.rows)
         needed = [
@@ -191,23 +160,8 @@ class PileParts:
     ) -> list[dict[str, Any]]:
         """Write a part of answers for each part of the pile, but for those that an earlier run has written.
 
-        Parameters
-        ----------
-        worker : type
-            A `Worker` that writes the part of answers for one part of the pile, with a note of what it counted.
-        arguments : tuple
-            What the worker is made with.
-        folder : Path
-            Where it writes them.
-        engine : callable, optional
-            Who does the work; by default threads of this machine.
-        progress : callable, optional
-            Called with the number of parts that are written, and of all parts.
-
-        Returns
-        -------
-        list of dict
-            The notes of the parts, in their order.
+        `worker(*arguments)` writes a part of answers into the folder, with a note of what it counted. The notes of all
+        parts are returned. engine and progress: as for `sample`.
         """
         progress = progress or (lambda done, total: None)
         notes = self._notes(folder)
@@ -229,23 +183,9 @@ class PileParts:
 
 
 def read_blocks(part: Part, dimension: int, columns: Sequence[str] = ()) -> Iterator[Block]:
-    """Read a part block by block.
+    """Read a part block by block, with other columns.
 
-    Parameters
-    ----------
-    part : Part
-        The part.
-    dimension : int
-        How many features a row must have.
-    columns : sequence of str
-        Other columns to read.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read, or has changed.
-    ValueError
-        If a row is no row of finite numbers, or is of another width.
+    OSError if the file cannot be read, or has changed; ValueError if a row is not `dimension` finite numbers.
     """
     for block in _stored_blocks(part, columns):
         if block.features.shape[1] != dimension:

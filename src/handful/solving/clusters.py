@@ -58,7 +58,16 @@ class Clusters(NamedTuple):
 
 
 def find_clusters(features: Any, context: Any = None, detail: float = 0.0) -> Clusters:
-    """The clusters of the rows of features; see `handful.solving.groups.find_groups`."""
+    """The clusters of the rows of features [n, D], the largest first.
+
+    context: features [m, D] of what else is in the task. It is not grouped; it tells what all items have in common.
+    detail: from -2 (few, coarse groups) to 2 (many, fine groups).
+
+    >>> rng = np.random.default_rng(0)
+    >>> hens, owls = (rng.normal(scale=0.3, size=(n, 8)) + 2 * np.eye(8)[k] for k, n in enumerate((20, 10)))
+    >>> np.bincount(find_clusters(np.concatenate([hens, owls]), rng.normal(size=(30, 8))).codes)
+    array([20, 10])
+    """
     check_detail(detail)
     x, beside = _checked(features, context)
     if len(x) < LEAST:
@@ -66,7 +75,7 @@ def find_clusters(features: Any, context: Any = None, detail: float = 0.0) -> Cl
     y, sample = _smoothed(x, beside)
     if (x == x[0]).all():
         return _numbered(y, np.zeros(len(x), int))
-    codes = _join(y[sample], _nearest_mean(y[sample], _cores(y[sample])), same_at(detail))
+    codes = _join(y[sample], _nearest_mean(y[sample], _cores(y[sample])), SAME + SAME_STEP * detail)
     codes = _nearest_mean(y[sample], codes)
     if len(sample) < len(x):
         all_codes = (y @ unit(_means(y[sample], codes)).T).argmax(axis=1)
@@ -76,24 +85,10 @@ def find_clusters(features: Any, context: Any = None, detail: float = 0.0) -> Cl
 
 
 def clusters_of(features: Any, codes: np.ndarray, context: Any = None) -> Clusters:
-    """The clusters of the rows of features where somebody else has found them; no row leaves its cluster.
+    """The clusters of the rows of features where somebody else has found them, numbered by their size.
 
-    Parameters
-    ----------
-    features : array [n, D]
-        The items.
-    codes : array [n] of int
-        The cluster of each, any numbers from 0; -1 for items in none.
-    context : array [m, D], optional
-        What else is in the task.
+    codes: [n] the cluster of each, any numbers from 0; -1 for items in none. No row leaves its cluster.
 
-    Returns
-    -------
-    Clusters
-        The same clusters, numbered by their size.
-
-    Examples
-    --------
     >>> clusters_of(np.eye(4), np.array([7, 3, 3, -1])).codes
     array([ 1,  0,  0, -1])
     """
@@ -114,11 +109,6 @@ def check_detail(detail: Any) -> None:
             f"detail is {detail!r}: give a number from -{MAX_DETAIL:g} (few, coarse groups) to {MAX_DETAIL:g} (many, "
             "fine groups)"
         )
-
-
-def same_at(detail: float) -> float:
-    """The cosine of means from which two groups are one."""
-    return SAME + SAME_STEP * float(detail)
 
 
 def spanning(y: np.ndarray, count: int) -> np.ndarray:

@@ -3,24 +3,31 @@
 A method may open classes itself: its state then has an array `joined` [1, Q], the number of the class that each query
 joined. Numbers from N (the number of known classes) are classes that it opened, and these are the groups.
 
-A person may split a group that looks like several kinds, join two groups, and make a class of a group
-(`handful.solving.promotion`).
+A person may split a group that looks like several kinds, join two groups, and make a class of a group. Of texts, a
+group has a name made of its telling words.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from handful.core.arrays import to_numpy
+from handful.core.arrays import as_like, to_numpy
+from handful.core.checks import is_no_class, is_no_label
+from handful.core.parameters import AUTO
 from handful.core.task import Task
 from handful.solving.clusters import MAX_EXEMPLARS, Clusters, clusters_of, find_clusters, kinds_in, spanning
-from handful.solving.group_list import Groups
+from handful.solving.telling_words import telling_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MIN_EXAMPLES = 5  # of a class made of a group
+MAX_WORDS = 12  # that speak for a group
 WORDS_IN_NAME = 3
 ALL_KINDS = 3  # kinds in a group from which all of its items become examples; of one kind a third
 
@@ -39,24 +46,19 @@ class Group:
         The mean similarity of its pairs, at most 1.
     span : array, optional
         Some of the items, which together stand for all: the most useful first.
-    parts : sequence of arrays
-        If it looks like several kinds: the items of each kind.
-    part_spans : sequence of arrays
-        For each kind the items that stand for it.
+    parts : sequence of Group
+        If it looks like several kinds, these.
     words : sequence of str
-        Where items are texts: the words that speak for it, the most telling first.
-    part_words : sequence of sequences of str
-        For each kind the words that tell it from the other kinds of the group.
+        Where items are texts: the words that speak for it, the most telling first. Of a kind, those that tell it from
+        the other kinds of its group.
     """
 
     number: int
     items: np.ndarray
     cohesion: float
     span: np.ndarray | None = None
-    parts: Sequence[np.ndarray] = ()
-    part_spans: Sequence[np.ndarray] = ()
+    parts: Sequence[Group] = ()
     words: Sequence[str] = ()
-    part_words: Sequence[Sequence[str]] = ()
 
     @property
     def name(self) -> str:
@@ -107,23 +109,55 @@ class Group:
         array([12, 10])
         """
         span = None if self.span is None else rows[self.span]
-        parts, part_spans = ([rows[items] for items in lists] for lists in (self.parts, self.part_spans))
-        return replace(self, items=rows[self.items], span=span, parts=parts, part_spans=part_spans)
+        return replace(self, items=rows[self.items], span=span, parts=[part.at(rows) for part in self.parts])
 
     def split(self) -> list[Group]:
         """Its kinds as groups of their own, the largest first; only itself if it looks like one kind."""
-        if self.kinds == 1:
-            return [self]
-        spans = [*self.part_spans, *[None] * (self.kinds - len(self.part_spans))]
-        words = [*self.part_words, *[()] * (self.kinds - len(self.part_words))]
-        kinds = zip(self.parts, spans, words, strict=True)
-        return [
-            Group(k, items, self.cohesion, span, words=own_words) for k, (items, span, own_words) in enumerate(kinds, 1)
-        ]
+        return [*self.parts] or [self]
 
     def __repr__(self) -> str:
         kinds = f", looks like {self.kinds} kinds" if self.kinds > 1 else ""
         return f"<Group {self.number}: {self.size} items, item {self.representative} the most central{kinds}>"
+
+
+class Groups(list[Group]):
+    """The groups of unknowns, the largest first: a list of `Group` that a notebook shows as a table.
+
+    Examples
+    --------
+    >>> groups = Groups([Group(1, np.arange(4), 0.5), Group(2, np.arange(4, 7), 0.6)])
+    >>> len(groups), groups[0].size, "4 items" in groups._repr_html_()
+    (2, 4, True)
+    """
+
+    def plot(self, pictures: Any = None) -> Figure:
+        """Draw the sizes of the groups with matplotlib; needs the extra `plots`.
+
+        Parameters
+        ----------
+        pictures : sequence or array, optional
+            The pictures of the whole pile, for a row of typical items beside each group: see `handful.Result.plot`.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Save it with `savefig`, or change it.
+        """
+        from handful.report.plots import draw_groups
+
+        highest = max((int(group.items.max()) + 1 for group in self), default=0)
+        count = len(pictures) if hasattr(pictures, "__len__") and not isinstance(pictures, str) else highest
+        if count < highest:
+            raise ValueError(
+                f"the groups hold item {highest - 1:,} and there are {count:,} pictures: give those of the whole pile, "
+                "one for each item"
+            )
+        return draw_groups(self, pictures, count)
+
+    def _repr_html_(self) -> str:
+        from handful.report.table import groups_table
+
+        return groups_table(self)
 
 
 def example_count(size: int, kinds: int = 1) -> int:
@@ -135,26 +169,20 @@ def example_count(size: int, kinds: int = 1) -> int:
     return min(size, MAX_EXEMPLARS * kinds, max(MIN_EXAMPLES, -(-size * min(kinds, ALL_KINDS) // ALL_KINDS)))
 
 
-def find_groups(features: Any, context: Any = None, detail: float = 0.0) -> np.ndarray:
-    """A group number for each item of [n, D], from 0 for the largest; -1 for items in no group.
-
-    context: features [m, D] of what else is in the task. It is not grouped; it tells what all items have in common.
-    detail: from -2 (few, coarse groups) to 2 (many, fine groups).
-
-    >>> rng = np.random.default_rng(0)
-    >>> hens, owls = (rng.normal(scale=0.3, size=(n, 8)) + 2 * np.eye(8)[k] for k, n in enumerate((20, 10)))
-    >>> np.bincount(find_groups(np.concatenate([hens, owls]), rng.normal(size=(30, 8))))
-    array([20, 10])
-    """
-    return find_clusters(features, context, detail).codes
+# ---- finding them
 
 
 def make_groups(features: Any, items: np.ndarray, context: Any = None, detail: float = 0.0) -> Groups:
-    """The same as `Group`s, the largest first; items: the place of each row in the pile."""
+    """The groups of some items by their features [n, D], the largest first; items: the place of each in the pile.
+
+    context and detail: as for `handful.solving.clusters.find_clusters`.
+    """
     return _as_groups(find_clusters(features, context, detail), items)
 
 
-def group_unknowns(task: Task, unknown: np.ndarray, detail: float = 0.0, joined: np.ndarray | None = None) -> Groups:
+def group_unknowns(
+    task: Task, unknown: np.ndarray, detail: float = 0.0, state: Mapping[str, Any] | None = None
+) -> Groups:
     """The groups of the unknown queries of one task.
 
     Parameters
@@ -165,53 +193,69 @@ def group_unknowns(task: Task, unknown: np.ndarray, detail: float = 0.0, joined:
         Which queries are unknown.
     detail : float
         From -2 (few, coarse groups) to 2 (many, fine groups).
-    joined : array [Q] of int, optional
-        The number of the class that each query joined. With it, and with detail 0, the groups are the classes from
-        number N on, which the method opened; any other detail looks for groups anew.
+    state : mapping of str to array, optional
+        The state of the method. If it has `joined`, and detail is 0, the groups are the classes that the method opened;
+        any other detail looks for groups anew.
 
     Examples
     --------
     >>> task = Task(np.eye(4)[:2], ["cat", "dog"], np.eye(4)[[2, 0, 3, 2, 3, 3]])
-    >>> unknown, joined = np.array([True, False, True, True, True, True]), np.array([2, 0, 5, 2, 5, 5])
-    >>> [group.items.tolist() for group in group_unknowns(task, unknown, joined=joined)]
+    >>> unknown, state = np.array([True, False, True, True, True, True]), {"joined": np.array([[2, 0, 5, 2, 5, 5]])}
+    >>> [group.items.tolist() for group in group_unknowns(task, unknown, state=state)]
     [[2, 4, 5], [0, 3]]
     """
     query, rows = to_numpy(task.query[0]), np.flatnonzero(unknown)
     context = np.concatenate([to_numpy(task.support[0]), query[~unknown]])
-    if joined is None or detail:
+    # the arrays of a pair have a prefix; classes of a sample of the pile do not speak for all of it
+    joined = [x for name, x in (state or {}).items() if name.split("/")[-1] == "joined" and x.shape[1] == len(unknown)]
+    if not joined or detail:
         return make_groups(query[unknown], rows, context, detail)
-    codes = np.where(joined >= task.ways, joined, -1)[unknown]
+    numbers = to_numpy(joined[0][0]).astype(int)
+    codes = np.where(numbers >= task.ways, numbers, -1)[unknown]
     return _as_groups(clusters_of(query[unknown], codes, context), rows)
-
-
-def joined_classes(state: Mapping[str, Any], queries: int) -> np.ndarray | None:
-    """`joined` [Q] of a method's state, also where the method is part of a pair; None if it opens no classes.
-
-    queries: how many the pile has. Of a sample of them the classes do not speak for the pile: None.
-
-    Examples
-    --------
-    >>> joined_classes({"joined": np.array([[0, 3]])}, 2)
-    array([0, 3])
-    """
-    for name, array in state.items():
-        if name.rpartition("/")[2] == "joined" and array.shape[1] == queries:
-            return to_numpy(array[0]).astype(int)
-    return None
 
 
 def _as_groups(clusters: Clusters, items: np.ndarray) -> Groups:
     """Clusters as `Group`s; items: the place of each row in the pile."""
+
+    def group(number: int, rows: np.ndarray, cohesion: float, parts: Sequence[Group] = ()) -> Group:
+        span = rows[spanning(clusters.smooth[rows], len(rows))]
+        return Group(number, items[rows], cohesion, items[span], parts)
+
     groups = Groups()
     for k, cohesion in enumerate(clusters.cohesion.tolist()):
         rows = np.flatnonzero(clusters.codes == k)
         rows = rows[np.argsort(-clusters.central[rows], kind="stable")]
         kinds = kinds_in(clusters.smooth[rows])
-        parts = [rows[kinds == kind] for kind in range(kinds.max() + 1)] if kinds.any() else []
-        spans = [part[spanning(clusters.smooth[part], len(part))] for part in (rows, *parts)]
-        own = [items[part] for part in parts]
-        groups.append(Group(k + 1, items[rows], cohesion, items[spans[0]], own, [items[span] for span in spans[1:]]))
+        parts = [group(kind + 1, rows[kinds == kind], cohesion) for kind in range(kinds.max() + 1)]
+        groups.append(group(k + 1, rows, cohesion, parts if len(parts) > 1 else ()))
     return groups
+
+
+def with_words(groups: Sequence[Group], texts: Sequence[str]) -> Groups:
+    """The groups with the words that speak for each against all other texts, and for each of its kinds.
+
+    texts: those of the whole pile.
+
+    Examples
+    --------
+    >>> texts = ["pesos in dollars", "how many dollars is it", "hi there", "how is it", "dollars to pesos"]
+    >>> with_words([Group(1, np.array([0, 1, 4]), 0.5)], texts)[0].name
+    'group 1: dollars, pesos'
+    """
+    every = [one for group in groups for one in (group, *group.parts)]
+    words = dict(zip(map(id, every), telling_words(texts, [one.items for one in every], MAX_WORDS), strict=True))
+
+    def named(group: Group) -> Group:
+        counts = Counter(word for part in group.parts for word in words[id(part)])
+        own = [[word for word in words[id(part)] if counts[word] == 1] for part in group.parts]
+        parts = [replace(part, words=few) for part, few in zip(group.parts, own, strict=True)]
+        return replace(group, words=words[id(group)], parts=parts)
+
+    return Groups(map(named, groups))
+
+
+# ---- changing them
 
 
 def split_group(groups: Sequence[Group], number: int) -> Groups:
@@ -219,14 +263,14 @@ def split_group(groups: Sequence[Group], number: int) -> Groups:
 
     Examples
     --------
-    >>> mixed = Group(1, np.arange(6), 0.5, parts=[np.arange(4), np.arange(4, 6)])
+    >>> mixed = Group(1, np.arange(6), 0.5, parts=[Group(1, np.arange(4), 0.5), Group(2, np.arange(4, 6), 0.5)])
     >>> [group.size for group in split_group([mixed], 1)]
     [4, 2]
     """
     group = _find_group(groups, number)
     if group.kinds == 1:
         raise ValueError(f"group {number} looks like one kind: there is nothing to split")
-    return renumbered([*(other for other in groups if other is not group), *group.split()])
+    return _renumbered([*(other for other in groups if other is not group), *group.split()])
 
 
 def join_groups(groups: Sequence[Group], numbers: Sequence[int]) -> Groups:
@@ -241,10 +285,11 @@ def join_groups(groups: Sequence[Group], numbers: Sequence[int]) -> Groups:
     members = [_find_group(groups, number) for number in dict.fromkeys(numbers)]
     if len(members) < 2:
         raise ValueError("one group alone cannot be joined: name two or more")
-    parts, spans = [group.items for group in members], [group.exemplars() for group in members]
+    parts = [Group(k, group.items, group.cohesion, group.exemplars()) for k, group in enumerate(members, 1)]
+    items, span = interleaved([part.items for part in parts]), interleaved([part.span for part in parts])
     cohesion = float(np.average([group.cohesion for group in members], weights=[group.size for group in members]))
-    joined = Group(1, interleaved(parts), cohesion, interleaved(spans), parts, spans)
-    return renumbered([joined, *(other for other in groups if other not in members)])
+    joined = Group(1, items, cohesion, span, parts)
+    return _renumbered([joined, *(other for other in groups if other not in members)])
 
 
 def interleaved(lists: Sequence[Any]) -> np.ndarray:
@@ -253,15 +298,90 @@ def interleaved(lists: Sequence[Any]) -> np.ndarray:
     return np.concatenate([np.asarray(one) for one in lists])[np.argsort(places, kind="stable")]
 
 
-def renumbered(groups: Sequence[Group]) -> Groups:
-    """The groups by size, numbered 1, 2, ..."""
+def _renumbered(groups: Sequence[Group]) -> Groups:
     order = sorted(groups, key=lambda group: (-group.size, group.items.min()))
     return Groups(replace(group, number=k) for k, group in enumerate(order, 1))
 
 
-def _find_group(groups: Sequence[Group], number: int) -> Group:
+def _find_group(groups: Sequence[Group], number: Any) -> Group:
     for group in groups:
         if group.number == number:
             return group
-    there = f"they are numbered 1 to {len(groups)}" if groups else "there are none"
-    raise ValueError(f"there is no group {number}: {there}")
+    raise _no_group(number, len(groups))
+
+
+def _no_group(number: Any, count: int) -> ValueError:
+    there = f"they are numbered 1 to {count}" if count else "there are none"
+    return ValueError(f"there is no group {number}: {there}")
+
+
+# ---- making classes of them
+
+
+class Promoted(NamedTuple):
+    """A task with groups for classes; `rest`: where the items of its pile were in the old one, [Q']."""
+
+    task: Task
+    rest: np.ndarray
+    outlier_share: float | str  # the share of before, less the groups that are classes now
+
+
+def promote(
+    task: Task,
+    groups: Sequence[Group],
+    unknown: np.ndarray,
+    names: dict[int, Any],
+    examples: int | None = None,
+    outlier_share: float | None = None,
+    join: bool = False,
+) -> Promoted:
+    """See `Result.promote`; outlier_share: the share of before; with None it is estimated anew."""
+    by_number = {group.number: group for group in groups}
+    check_examples(examples)
+    check_names(names, by_number, task.classes.tolist(), join)
+    picked = {number: by_number[number].exemplars(examples) for number in names}
+    taken = np.concatenate(list(picked.values()))
+    rest = np.setdiff1d(np.arange(len(unknown)), taken)
+    if not len(rest):
+        raise ValueError("nothing of the pile is left to solve: make fewer of its items examples")
+    query = to_numpy(task.query[0])
+    labels = [*task.classes[task.labels[0]].tolist()]
+    labels += [names[number] for number, rows in picked.items() for _ in rows]
+    support = np.concatenate([to_numpy(task.support[0]), query[taken]])
+    part = sum(by_number[number].size for number in names) / int(unknown.sum())
+    share: float | str = AUTO if outlier_share is None else lower_share(outlier_share, part, len(rest) / len(unknown))
+    examples_now, pile = as_like(support, task.support), as_like(query[rest], task.query)  # torch in, torch out
+    return Promoted(Task(examples_now, labels, pile), rest, share)
+
+
+def lower_share(share: float, part: float, kept: float) -> float:
+    """An outlier share without this part of the unknowns, of a pile of which so much is left; never 0 or 1."""
+    return min(0.99, max(0.01, share * (1 - part) / kept))
+
+
+def check_examples(examples: int | None) -> None:
+    """Raise ValueError unless it is None or a whole number from 1."""
+    if examples is not None and (isinstance(examples, bool) or not isinstance(examples, int) or examples < 1):
+        raise ValueError(f"examples is {examples!r}: give how many items of a group become examples, at least 1")
+
+
+def check_names(
+    names: Mapping[Any, Any], groups: Mapping[Any, Any], classes: Sequence[Any], join: bool = False
+) -> None:
+    """Refuse groups that are not there, and names that no class can have or that, without `join`, one has."""
+    if not names:
+        raise ValueError("no group is named: give the number of one and a name for its class, as {1: 'wheel'}")
+    numbers = isinstance(classes[0], int | float)
+    for number, name in names.items():
+        if number not in groups:
+            raise _no_group(number, sum(isinstance(key, int) for key in groups))
+        if isinstance(name, bool) or not isinstance(name, (int | float | np.number) if numbers else str):
+            kind = "numbers" if numbers else "text"
+            raise TypeError(f"group {number} is to be called {name!r}, but the classes are {kind}: name it by {kind}")
+        if is_no_class(name) or is_no_label(name):
+            raise ValueError(f"group {number} cannot be called {name!r}, which means unknown or unlabelled")
+        if name in classes and not join:
+            raise ValueError(
+                f"there is a class {name!r} already: give group {number} another name, or say that it joins this class "
+                "(in Python join=True, on the command line --join)"
+            )

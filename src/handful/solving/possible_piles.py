@@ -48,40 +48,20 @@ class Outcome(IntEnum):
 
 
 class PossiblePiles(NamedTuple):
-    """Counts in each draw, by the decided label: each class, and last the unknown items.
+    """Counts in each draw, by the decided label: each class, and last the unknown items."""
 
-    Parameters
-    ----------
-    right : array of int [S, N + 1]
-        How many items of a label have it rightly.
-    unknown : array of int [S, N + 1]
-        How many are of no class.
-    """
-
-    right: np.ndarray
-    unknown: np.ndarray
+    right: np.ndarray  # [S, N + 1] how many items of a label have it rightly
+    unknown: np.ndarray  # [S, N + 1] how many are of no class
 
 
 class Beliefs(NamedTuple):
-    """What a method says of the items before anybody has looked.
+    """What a method says of the items before anybody has looked."""
 
-    Parameters
-    ----------
-    group : array of int [n]
-        The decided label: the number of the class, N for unknown.
-    unknown_odds, right_odds : array [n]
-        Log odds of u and c.
-    priors : tuple of Prior
-        How wrong these may be.
-    classes : int
-        N.
-    """
-
-    group: np.ndarray
-    unknown_odds: np.ndarray
-    right_odds: np.ndarray
-    priors: tuple[Prior, Prior]
-    classes: int
+    group: np.ndarray  # [n] the decided label: the number of the class, N for unknown
+    unknown_odds: np.ndarray  # [n] log odds of u
+    right_odds: np.ndarray  # [n] log odds of c
+    priors: tuple[Prior, Prior]  # how wrong these may be
+    classes: int  # N
 
     @classmethod
     def of(cls, answers: Answers) -> Beliefs:
@@ -104,26 +84,8 @@ class Beliefs(NamedTuple):
 
 
 def possible_piles(beliefs: Beliefs, outcomes: np.ndarray, seed: int = 0, draws: int = DRAWS) -> PossiblePiles:
-    """Draw what the pile may be.
+    """Draw what the pile may be, given what a person said: outcomes [n]. Items that were looked at are counted in it.
 
-    Parameters
-    ----------
-    beliefs : Beliefs
-        What the method says of the items.
-    outcomes : array of Outcome [n]
-        What a person said.
-    seed : int
-        Of the draws.
-    draws : int
-        How many.
-
-    Returns
-    -------
-    PossiblePiles
-        Those that were counted are in it.
-
-    Examples
-    --------
     >>> from handful.core.answers import Answers
     >>> answers = Answers(np.full((4, 1), 0.9), np.full(4, 0.1), np.array(["cat"]), 0.5, is_probability=True)
     >>> piles = possible_piles(Beliefs.of(answers), np.array([1, 1, 1, 3]))  # all are known: nothing is left to draw

@@ -66,36 +66,14 @@ class Draws(NamedTuple):
 
 @dataclass(frozen=True)
 class Recalibration:
-    """The posterior of slope and shifts.
-
-    Parameters
-    ----------
-    prior : Prior
-        How wrong the probabilities may be.
-    likelihood : array [G, A, T]
-        The log likelihood of the answers of each label, for each slope and each shift.
-    """
+    """The posterior of slope and shifts."""
 
     prior: Prior
-    likelihood: np.ndarray
+    likelihood: np.ndarray  # [G, A, T] log likelihood of the answers of each label, for each slope and each shift
 
     @classmethod
     def fit(cls, prior: Prior, count: int, odds: np.ndarray, groups: np.ndarray, yes: np.ndarray) -> Recalibration:
-        """Learn from answers.
-
-        Parameters
-        ----------
-        prior : Prior
-            How wrong the probabilities may be.
-        count : int
-            How many labels there are.
-        odds : array [n]
-            The log odds that the method gives to the items that were answered.
-        groups : array of int [n]
-            Their labels.
-        yes : array of bool [n]
-            The answers.
-        """
+        """Learn from answers `yes` [n]; odds [n]: the method's log odds; groups [n]: the labels, `count` in all."""
         grid = _grid(prior)
         return cls(prior, np.zeros((count, len(grid.slopes), len(grid.shifts)))).updated(odds, groups, yes)
 

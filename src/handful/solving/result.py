@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from handful.core.answers import Answers
-from handful.core.arrays import Array, to_numpy
+from handful.core.arrays import to_numpy
 from handful.core.task import Task
 from handful.engines.share_statistics import TRIED_SHARES
+from handful.methods.contract import Solution
 from handful.solving.ask import belief, worth_asking
 from handful.solving.check import Checked, check_answers, draw_sample
-from handful.solving.group_list import Groups
-from handful.solving.groups import Group, group_unknowns, joined_classes
-from handful.solving.promotion import Promoted, promote
+from handful.solving.groups import Group, Groups, Promoted, group_unknowns, promote
 from handful.utils.extras import PARQUET, need
 
 if TYPE_CHECKING:
@@ -51,8 +50,6 @@ class Result(Answers):
         Where the share was estimated: P(share > g) for each g of `handful.engines.share_statistics.TRIED_SHARES`.
     is_calibrated : bool
         Whether outlier scores are P(unknown) as they are; others are corrected by the share and the shots.
-    hidden : dict of arrays [S] or [B, S], or None
-        Where each example landed when it was hidden in the pile: see `examples`.
     precision_spread : array [2] or [B, 2], or None
         How far the precision of labels may be below and above the expected one, in log-odds.
     made_by : dict
@@ -65,32 +62,16 @@ class Result(Answers):
         What was solved.
     """
 
-    def __init__(
-        self,
-        probabilities: Array,
-        outlier_scores: Array,
-        classes: np.ndarray,
-        threshold: Any,
-        outlier_share: Any,
-        *,
-        task: Task,
-        made_by: Mapping[str, Any],
-        state: Mapping[str, Any],
-        history: Array | None = None,
-        outlier_share_interval: np.ndarray | None = None,
-        outlier_share_posterior: np.ndarray | None = None,
-        is_calibrated: bool = False,
-        hidden: Mapping[str, np.ndarray] | None = None,
-        precision_spread: Any = None,
-    ) -> None:
+    def __init__(self, solution: Solution, task: Task, made_by: Mapping[str, Any]) -> None:
         super().__init__(
-            probabilities, outlier_scores, classes, threshold, is_probability=made_by["score"] == "probability",
-            outlier_share=outlier_share, shots=None if is_calibrated else task.shots.mean(axis=1),
-            precision_spread=precision_spread,
+            solution.probabilities, solution.outlier_scores, task.classes, solution.threshold,
+            is_probability=made_by["score"] == "probability", outlier_share=solution.outlier_share,
+            shots=None if solution.is_calibrated else task.shots.mean(axis=1),
+            precision_spread=solution.precision_spread,
         )  # fmt: skip
-        self.task, self.made_by, self.state, self.history = task, dict(made_by), dict(state), history
-        self.outlier_share_interval, self.outlier_share_posterior = outlier_share_interval, outlier_share_posterior
-        self.is_calibrated, self._hidden = is_calibrated, hidden
+        self.task, self.made_by, self.state, self.history = task, dict(made_by), solution.state, solution.history
+        self.outlier_share_interval, self.outlier_share_posterior = solution.share_interval, solution.share_posterior
+        self.is_calibrated, self._solution = solution.is_calibrated, solution
 
     @property
     def examples(self) -> dict[str, np.ndarray] | None:
@@ -110,10 +91,10 @@ class Result(Answers):
         >>> int(handful.solve(support, labels, pile).examples["p_own"].argmin())
         4
         """
-        if self._hidden is None:
+        if self._solution.examples is None:
             return None
         task = self._one_task("a table of examples")
-        hidden = {name: np.ravel(values)[: len(task.labels[0])] for name, values in self._hidden.items()}
+        hidden = {name: values[: len(task.labels[0])] for name, values in self._solution.examples.items()}
         return {"label": task.all_classes[0][task.labels[0]], **hidden}
 
     @cached_property
@@ -142,9 +123,8 @@ class Result(Answers):
         >>> [group.size for group in result.find_groups(detail=-1)]
         [20]
         """
-        unknown = to_numpy(self.likely_unknown)  # not labels that are too unsure
         task = self._one_task()
-        return group_unknowns(task, unknown, detail, joined_classes(self.state, len(unknown)))
+        return group_unknowns(task, to_numpy(self.likely_unknown), detail, self.state)  # not labels that are too unsure
 
     def promote(
         self,
@@ -330,17 +310,8 @@ class Result(Answers):
         if not -len(self) <= index(i) < len(self):
             raise IndexError(f"there is no task {i}: there are {len(self)}, counted from 0")
         i = index(i) % len(self)
-        result = Result(
-            self.probabilities[i], self.outlier_scores[i], self.classes[i],
-            _pick(self.threshold, i), _pick(self.outlier_share, i), task=self.task[i], made_by=self.made_by,
-            state={name: value[i : i + 1] for name, value in self.state.items()},
-            history=None if self.history is None else self.history[i],
-            outlier_share_interval=None if self.outlier_share_interval is None else self.outlier_share_interval[i],
-            outlier_share_posterior=None if self.outlier_share_posterior is None else self.outlier_share_posterior[i],
-            is_calibrated=self.is_calibrated, precision_spread=_pick(self.precision_spread, i),
-            hidden=None if self._hidden is None else {name: values[i] for name, values in self._hidden.items()},
-        )  # fmt: skip
-        result.min_confidence = _pick(self.min_confidence, i)
+        result = Result(self._solution.of_task(i), self.task[i], self.made_by)
+        result.threshold, result.min_confidence = _pick(self.threshold, i), _pick(self.min_confidence, i)
         return result
 
     def __repr__(self) -> str:

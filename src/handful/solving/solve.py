@@ -17,7 +17,7 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import is_numpy_array
 
 from handful.core import decide
 from handful.core.arrays import Array, as_like, to_numpy
@@ -33,6 +33,7 @@ from handful.utils.threads import available_threads, one_blas_thread
 from handful.utils.version import __version__
 
 CHUNK_BYTES = 2 << 20, 8 << 20  # features in a chunk of tasks: enough for a thread of its own, and still near its core
+FEW_SHOTS = 5**0.5  # below this mean number of examples per class the defaults for 1 shot are used, else those for 5
 OPTIONS: dict[str, Rule] = {
     "dtype": OneOf(("float32", "float64")),
     "threshold": Number(optional=True),
@@ -144,14 +145,8 @@ def solve(
         "steps": solution.n_iter,
         "versions": versions(),
     }
-    result = Result(
-        solution.probabilities, solution.outlier_scores, task.all_classes, limits,
-        np.broadcast_to(shares, (task.batch,)), task=task, made_by=made_by, state=solution.state,
-        history=solution.history, outlier_share_interval=solution.share_interval,
-        outlier_share_posterior=solution.share_posterior, is_calibrated=solution.is_calibrated,
-        hidden=solution.examples, precision_spread=solution.precision_spread,
-    )  # fmt: skip
-    return result[0] if task.single else result
+    solution = replace(solution, threshold=limits, outlier_share=np.broadcast_to(shares, (task.batch,)))
+    return Result(solution.of_task(0) if task.single else solution, task, made_by)
 
 
 def _task(support: Any, labels: Any, query: Any, unknown: Any, parameters: Mapping[str, Any]) -> Task:
@@ -224,8 +219,8 @@ def complete(solver: Solver, parameters: Mapping[str, Any], task: Task) -> dict[
             f"{solver.name} has no parameter {unknown[0]!r}; it has: {', '.join(solver.defaults) or 'none'}"
         )
     _check_each(solver, parameters, task.batch)
-    whole = {**solver.defaults, **parameters}
-    return whole | {k: v for k, v in solver.defaults_by_shots(float(task.shots.mean())).items() if whole[k] is None}
+    whole, shots = {**solver.defaults, **parameters}, "1" if task.shots.mean() < FEW_SHOTS else "5"
+    return whole | {name: values[shots] for name, values in solver.info.by_shots.items() if whole[name] is None}
 
 
 def _check_each(solver: Solver, parameters: Mapping[str, Any], batch: int) -> None:
@@ -254,12 +249,12 @@ def _solve_large(solver: Solver, task: Task, call: Call, ranks: bool) -> Solutio
 
 def _solve_chunks(solver: Solver, task: Task, call: Call, ranks: bool) -> Solution:
     """Solve a batch; ranks: the share is wanted though the method's scores only rank."""
-    workers = call.threads or available_threads()
-    slices = _chunks(task, solver.chunk_factor, workers) if is_numpy_array(task.query) else [slice(0, task.batch)]
+    workers, factor = call.threads or available_threads(), solver.classifier.chunk_factor
+    slices = _chunks(task, factor, workers) if is_numpy_array(task.query) else [slice(0, task.batch)]
     workers = min(workers, len(slices))
 
     def one(part: slice) -> Solution:
-        own = {k: v[part] if _is_each_task(solver, k, v) else v for k, v in call.parameters.items()}
+        own = {k: np.asarray(v)[part] if _is_each_task(solver, k, v) else v for k, v in call.parameters.items()}
         return solver.run(task[part], replace(call, parameters=own))
 
     if workers == 1:
@@ -268,7 +263,7 @@ def _solve_chunks(solver: Solver, task: Task, call: Call, ranks: bool) -> Soluti
     else:
         with ThreadPoolExecutor(workers) as pool, one_blas_thread():
             parts = list(pool.map(one, slices))
-    solution = parts[0] if len(parts) == 1 else _join(parts)
+    solution = Solution.join(parts)
     if ranks and solution.threshold is None:
         solution.outlier_share, solution.share_interval, solution.share_posterior = _estimate(task, call.threads)
     return solution
@@ -292,29 +287,6 @@ def _chunks(task: Task, factor: float, workers: int) -> list[slice]:
         count = -(-count // workers) * workers
     size = -(-task.batch // min(count, task.batch))
     return [slice(i, i + size) for i in range(0, task.batch, size)]
-
-
-def _join(parts: list[Solution]) -> Solution:
-    def join(arrays: list[Array | None]) -> Any:
-        return None if arrays[0] is None else array_namespace(arrays[0]).concat(arrays, axis=0)
-
-    shares = [s.outlier_share for s in parts]
-    return Solution(
-        join([s.probabilities for s in parts]),
-        join([s.outlier_scores for s in parts]),
-        {name: join([s.state[name] for s in parts]) for name in parts[0].state},
-        shares[0] if np.ndim(shares[0]) == 0 else np.concatenate(shares),
-        parts[0].n_iter,
-        join([s.history for s in parts]),
-        join([s.share_interval for s in parts]),
-        parts[0].is_calibrated,
-        threshold=join([s.threshold for s in parts]),
-        share_posterior=join([s.share_posterior for s in parts]),
-        examples=None
-        if parts[0].examples is None
-        else {name: np.concatenate([(s.examples or {})[name] for s in parts]) for name in parts[0].examples},
-        precision_spread=join([s.precision_spread for s in parts]),
-    )
 
 
 def _is_each_task(solver: Solver, name: str, value: Any) -> bool:

@@ -1,10 +1,9 @@
 """A method, or a pair of methods, ready to run: prepare a batch of tasks, estimate the share of unknowns, solve.
 
-`get_solver(name)` gives a `Solver` for one method and a `PairSolver` for a pair; `solve` and the estimators use both
-alike. In a pair, as "simpleshot+knn" or "tim_gd+entropy", classes come from the first method and outlier scores from
-the second, each on features prepared as it expects. The second may also be the name of a score of the first one's
-probabilities, `maxprob` or `entropy`. The paper notes that detectors such as kNN would make good partners for the
-closed-set classifiers.
+`get_solver(name)` gives a `Solver`; `solve` and the estimators use it. In a pair, as "simpleshot+knn" or
+"tim_gd+entropy", classes come from the first method and outlier scores from the second, each on features prepared as it
+expects. The second may also be the name of a score of the first one's probabilities, `maxprob` or `entropy`. The paper
+notes that detectors such as kNN would make good partners for the closed-set classifiers.
 """
 
 from __future__ import annotations
@@ -24,9 +23,10 @@ from handful.core.prepare import as_dtype
 from handful.core.task import Task
 from handful.engines import share
 from handful.engines.preparation import prepare
-from handful.methods.contract import Info, Method, Scores, Solution, defaults_by_shots
+from handful.methods.contract import Info, Method, Scores, Solution
 from handful.methods.margin import add_margin, margin_state
-from handful.methods.registry import did_you_mean, find_method, method_names
+from handful.methods.registry import did_you_mean, find_method
+from handful.methods.registry import list_methods as list_methods
 from handful.methods.scores import SCORES
 from handful.utils.shares_in_words import percent
 
@@ -37,65 +37,71 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Call:
-    """How tasks are solved: the same for all tasks of one call.
+    """How tasks are solved: the same for all tasks of one call."""
 
-    Parameters
-    ----------
-    parameters : mapping
-        Parameters of the method.
-    preparation : sequence of str, optional
-        Steps in place of the method's own.
-    base_mean : array [D], optional
-        The mean feature of the base classes.
-    dtype : {"float32", "float64"}
-        What to compute in.
-    threads : int, optional
-        How many threads to use at most.
-    """
-
-    parameters: Mapping[str, Any]
-    preparation: Sequence[str] | None = None
-    base_mean: Any = None
+    parameters: Mapping[str, Any]  # of the method
+    preparation: Sequence[str] | None = None  # steps in place of the method's own
+    base_mean: Any = None  # [D] the mean feature of the base classes
     dtype: str = "float32"
     threads: int | None = None
 
 
 @dataclass(frozen=True)
 class Solver:
-    """One method."""
+    """One method, or a pair of them.
 
-    method: Method | None  # None in a pair
+    Parameters
+    ----------
+    classifier : Method
+        The method, in a pair the one that gives the classes.
+    second : str
+        What gives the outlier scores of a pair: the name of the detector, or of a score in `SCORES`.
+    detector : Method, optional
+        The method of that name. Its parameters are called knn_k and so on, except for `SHARED`.
+    """
+
+    classifier: Method
+    second: str = ""
+    detector: Method | None = None
 
     @cached_property
     def parts(self) -> Mapping[str, Method]:
         """The methods that it consists of, by the prefix of their names in the state."""
-        assert self.method is not None
-        return {"": self.method}
+        if not self.second:
+            return {"": self.classifier}
+        return {CLASSIFIER: self.classifier} | ({} if self.detector is None else {DETECTOR: self.detector})
 
     @cached_property
     def info(self) -> Info:
-        """What it is."""
-        return self.parts[""].info
+        """What it is; of a pair, made from both."""
+        first = self.classifier.info
+        if not self.second:
+            return first
+        second = Info(self.second, estimator=self.second.capitalize(), title=self.second, new_items="")
+        second = second if self.detector is None else self.detector.info
+        return replace(
+            first, name=f"{first.name}+{self.second}", estimator=f"{first.estimator}With{second.estimator}",
+            title=f"{first.title} + {second.title}", score=second.score, decision=second.decision,
+            by_shots=self._merge(lambda method: method.info.by_shots),
+            paradigm="transductive" if "transductive" in (first.paradigm, second.paradigm) else "inductive",
+            new_items=f"classes: {first.new_items}; scores: {second.new_items}" if self.detector else first.new_items,
+            extra=first.extra or second.extra, needs=first.needs or second.needs,
+        )  # fmt: skip
 
     @cached_property
     def rules(self) -> Mapping[str, Rule]:
         """What values its parameters may take."""
-        return self.parts[""].rules
+        return self._merge(lambda method: method.rules)
 
     @cached_property
     def defaults(self) -> Mapping[str, Any]:
         """Its parameters with their default values; None where the number of shots decides."""
-        return self.parts[""].defaults
+        return self._merge(lambda method: method.defaults)
 
     @property
     def name(self) -> str:
         """The name of the method or pair."""
         return self.info.name
-
-    @property
-    def chunk_factor(self) -> float:
-        """See `handful.methods.contract.Method`."""
-        return next(iter(self.parts.values())).chunk_factor
 
     @property
     def base_parts(self) -> tuple[str, ...]:
@@ -105,144 +111,59 @@ class Solver:
     def decision(self, parameters: Mapping[str, Any]) -> str:
         """How it decides itself what is unknown, in a sentence with its shares in percent; empty if it does not."""
         sentence = self.info.decision
-        shares = {name: percent(value) for name, value in parameters.items() if f"{{{name}}}" in sentence}
-        return sentence.format(**shares)
-
-    def defaults_by_shots(self, shots: float) -> dict[str, Any]:
-        """The defaults that depend on the mean number of examples per class."""
-        return defaults_by_shots(self.info, shots)
+        own = self._own([*self.parts][-1], parameters)
+        return sentence.format(**{name: percent(value) for name, value in own.items() if f"{{{name}}}" in sentence})
 
     def run(self, task: Task, call: Call) -> Solution:
         """Prepare a batch of tasks and solve it. The state of the solution holds what `score` needs."""
-        method, parameters = self.parts[""], call.parameters
-        steps = method.info.preparation if call.preparation is None else call.preparation
-        examples, _ = with_unknown(task.support, task.labels, task.unknown)
-        backend = parameters.get("backend")  # methods without a kernel leave the preparation to the array code as well
-        prepared = prepare(examples, task.query, steps, call.base_mean, task.is_extreme, backend or "array")
-        examples, query = (as_dtype(x, call.dtype) for x in (prepared.support, prepared.query))
-        n_support = task.support.shape[1]
-        support, unknown = examples[:, :n_support], examples[:, n_support:]
-        estimate = None
-        if self._needs_estimate(parameters):
-            estimate = share.of_task(task.support, task.labels, task.query, task.unknown, backend=backend or AUTO)
-            parameters = {**parameters, "outlier_share": estimate.estimate}
-        parameters = method.with_base(parameters, prepared.state(), support)
-        solution = _solve(method, support, task.labels, query, unknown, parameters)
-        if estimate is not None:
-            solution.share_interval, solution.share_posterior = estimate.interval, estimate.above
-        if not solution.state:  # an inductive method scores new items by the support
-            solution.state = {"support": support, "labels": task.labels}
-        if unknown.shape[1] and not method.takes_unknown:
-            solution.state |= margin_state(solution.outlier_scores, support, unknown, query)
-            solution.outlier_scores = add_margin(solution.state, solution.outlier_scores, query)
-            solution.threshold = None  # it was of the scores without the margin
-        solution.state |= prepared.state()
-        return solution
+        if self.second and self.detector is None and task.unknown.shape[1]:
+            raise ValueError(
+                f"{self.name} cannot use examples of no class, because {self.second} depends on class "
+                f"probabilities alone: use {self.classifier.name}, or a pair such as {self.classifier.name}+knn"
+            )
+        solutions = {
+            prefix: _run(method, task, replace(call, parameters=self._own(prefix, call.parameters)))
+            for prefix, method in self.parts.items()
+        }
+        if not self.second:
+            return solutions[""]
+        first = solutions[CLASSIFIER]
+        p = first.probabilities
+        second = solutions[DETECTOR] if self.detector else Solution(p, SCORES[self.second](p))
+        return Solution(
+            p, second.outlier_scores, {k + name: x for k, one in solutions.items() for name, x in one.state.items()},
+            second.outlier_share, first.n_iter, first.history, second.share_interval, threshold=second.threshold,
+            share_posterior=second.share_posterior,
+        )  # fmt: skip
 
     def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
         """Probabilities and outlier scores of new items [B, n, D] as they come, from a solution's state."""
-        return self.parts[""].score(state, items, dtype, parameters)
-
-    def _needs_estimate(self, parameters: Mapping[str, Any]) -> bool:
-        """Whether the share is estimated before the method is called, which does not do it itself."""
-        is_open = is_auto(parameters.get("outlier_share")) and parameters.get("b") is None
-        return is_open and not self.parts[""].estimates_share
-
-
-@dataclass(frozen=True)
-class PairSolver(Solver):
-    """Two methods that are run as one. The detector's parameters are called knn_k and so on, except for SHARED."""
-
-    classifier: Method
-    detector: Method | None
-    score_name: str  # of the detector, or of a score in SCORES
-
-    @cached_property
-    def parts(self) -> Mapping[str, Method]:
-        """Both methods, or the classifier alone."""
-        return {CLASSIFIER: self.classifier} | ({} if self.detector is None else {DETECTOR: self.detector})
-
-    @cached_property
-    def info(self) -> Info:
-        """What is known about the pair, made from both methods."""
-        first = self.classifier.info
-        name = f"{first.name}+{self.score_name}"
-        if self.detector is None:
-            return replace(
-                first, name=name, estimator=f"{first.estimator}With{self.score_name.capitalize()}",
-                title=f"{first.title} + {self.score_name}", score="rank", decision="",
-            )  # fmt: skip
-        second = self.detector.info
-        both = (first.paradigm, second.paradigm)
-        return replace(
-            first, name=name, estimator=f"{first.estimator}With{second.estimator}",
-            title=f"{first.title} + {second.title}", score=second.score, decision=second.decision,
-            by_shots=self._merge(lambda method: method.info.by_shots),
-            paradigm="transductive" if "transductive" in both else "inductive",
-            new_items=f"classes: {first.new_items}; scores: {second.new_items}", extra=first.extra or second.extra,
-            needs=first.needs or second.needs,
-        )  # fmt: skip
-
-    @cached_property
-    def rules(self) -> Mapping[str, Rule]:
-        """The rules of both methods."""
-        return self._merge(lambda method: method.rules)
-
-    @cached_property
-    def defaults(self) -> Mapping[str, Any]:
-        """The parameters of both methods."""
-        return self._merge(lambda method: method.defaults)
-
-    def decision(self, parameters: Mapping[str, Any]) -> str:
-        """How the detector decides itself what is unknown."""
-        return super().decision(self._of_detector(parameters))
-
-    def run(self, task: Task, call: Call) -> Solution:
-        """Run both methods on a batch of tasks."""
-        if self.detector is None and task.unknown.shape[1]:
-            raise ValueError(
-                f"{self.name} cannot use examples of no class, because {self.score_name} depends on class "
-                f"probabilities alone: use {self.classifier.name}, or a pair such as {self.classifier.name}+knn"
+        parts = [
+            method.score(
+                {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)},
+                items, dtype, self._own(prefix, parameters),
             )
-        own = replace(call, parameters=self._of_classifier(call.parameters))
-        first = Solver(self.classifier).run(task, own)
-        state = {CLASSIFIER + name: value for name, value in first.state.items()}
-        if self.detector is None:
-            scores = SCORES[self.score_name](first.probabilities)
-            return Solution(first.probabilities, scores, state, None, first.n_iter, first.history)
-        second = Solver(self.detector).run(task, replace(call, parameters=self._of_detector(call.parameters)))
-        state |= {DETECTOR + name: value for name, value in second.state.items()}
-        return Solution(
-            first.probabilities, second.outlier_scores, state, second.outlier_share, first.n_iter, first.history,
-            second.share_interval, threshold=second.threshold, share_posterior=second.share_posterior,
-        )  # fmt: skip
-
-    def score(self, state: Mapping[str, Array], items: Array, dtype: str, parameters: Mapping[str, Any]) -> Scores:
-        """Score new items by both methods."""
-        own = self._of_classifier(parameters)
-        probabilities, _ = self.classifier.score(_with_prefix(state, CLASSIFIER), items, dtype, own)
-        if self.detector is None:
-            return probabilities, SCORES[self.score_name](probabilities)
-        own = self._of_detector(parameters)
-        return probabilities, self.detector.score(_with_prefix(state, DETECTOR), items, dtype, own)[1]
+            for prefix, method in self.parts.items()
+        ]  # fmt: skip
+        probabilities = parts[0][0]
+        is_score = self.second and self.detector is None
+        return probabilities, SCORES[self.second](probabilities) if is_score else parts[-1][1]
 
     def _merge(self, facts: Callable[[Method], Mapping[str, T]]) -> dict[str, T]:
-        """The classifier's own, and the detector's under its name."""
-        merged = dict(facts(self.classifier))
-        if self.detector is not None:
-            merged |= {self._outer_name(name): value for name, value in facts(self.detector).items()}
-        return merged
+        """The facts about the parameters of each part, by the parameters' names in the whole."""
+        return {
+            self._outer_name(prefix, name): value
+            for prefix, method in self.parts.items()
+            for name, value in facts(method).items()
+        }
 
-    def _outer_name(self, name: str) -> str:
+    def _own(self, prefix: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters of one part."""
+        return {name: parameters[self._outer_name(prefix, name)] for name in self.parts[prefix].defaults}
+
+    def _outer_name(self, prefix: str, name: str) -> str:
         """Two underscores would mean a nested estimator to scikit-learn."""
-        return name if name in SHARED else f"{self.score_name}_{name}"
-
-    def _of_classifier(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: parameters[name] for name in self.classifier.defaults}
-
-    def _of_detector(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        names = () if self.detector is None else self.detector.defaults
-        return {name: parameters[self._outer_name(name)] for name in names}
+        return f"{self.second}_{name}" if prefix == DETECTOR and name not in SHARED else name
 
 
 def get_solver(name: str) -> Solver:
@@ -263,24 +184,13 @@ def get_solver(name: str) -> Solver:
     classifier, detector = name.lower().split("+")
     first = find_method(classifier)
     if detector in SCORES:
-        return PairSolver(None, first, None, detector)
+        return Solver(first, detector)
     try:
         second = find_method(detector)
     except ValueError:
-        hint, scores, names = did_you_mean(detector, (*SCORES,)), ", ".join(SCORES), ", ".join(method_names())
+        hint, scores, names = did_you_mean(detector, (*SCORES,)), ", ".join(SCORES), ", ".join(list_methods())
         raise ValueError(f"{detector!r} gives no outlier score{hint}; use {scores} or any of: {names}") from None
-    return PairSolver(None, first, second, second.name)
-
-
-def list_methods() -> list[str]:
-    """The names of all methods, sorted.
-
-    Examples
-    --------
-    >>> "eol" in list_methods()
-    True
-    """
-    return method_names()
+    return Solver(first, second.name, second)
 
 
 def describe(name: str) -> Info:
@@ -329,6 +239,35 @@ def needed_base(solver: Solver, base: Any, dimension: int) -> Base:
     return checked
 
 
+def _run(method: Method, task: Task, call: Call) -> Solution:
+    """Prepare a batch of tasks and solve it by one method."""
+    parameters = call.parameters
+    steps = method.info.preparation if call.preparation is None else call.preparation
+    examples, _ = with_unknown(task.support, task.labels, task.unknown)
+    backend = parameters.get("backend")  # methods without a kernel leave the preparation to the array code as well
+    prepared = prepare(examples, task.query, steps, call.base_mean, task.is_extreme, backend or "array")
+    examples, query = (as_dtype(x, call.dtype) for x in (prepared.support, prepared.query))
+    n_support = task.support.shape[1]
+    support, unknown = examples[:, :n_support], examples[:, n_support:]
+    estimate = None
+    is_open = is_auto(parameters.get("outlier_share")) and parameters.get("b") is None
+    if is_open and not method.estimates_share:
+        estimate = share.of_task(task.support, task.labels, task.query, task.unknown, backend=backend or AUTO)
+        parameters = {**parameters, "outlier_share": estimate.estimate}
+    parameters = method.with_base(parameters, prepared.state(), support)
+    solution = _solve(method, support, task.labels, query, unknown, parameters)
+    if estimate is not None:
+        solution.share_interval, solution.share_posterior = estimate.interval, estimate.above
+    if not solution.state:  # an inductive method scores new items by the support
+        solution.state = {"support": support, "labels": task.labels}
+    if unknown.shape[1] and not method.takes_unknown:
+        solution.state |= margin_state(solution.outlier_scores, support, unknown, query)
+        solution.outlier_scores = add_margin(solution.state, solution.outlier_scores, query)
+        solution.threshold = None  # it was of the scores without the margin
+    solution.state |= prepared.state()
+    return solution
+
+
 def _solve(
     method: Method, support: Array, labels: Array, query: Array, unknown: Array, parameters: Mapping[str, Any]
 ) -> Solution:
@@ -347,7 +286,3 @@ def _solve(
     order = np.argsort(np.concatenate([rest, rows]))
     probabilities, scores = (xp.concat(block, axis=1)[:, order] for block in zip(*blocks, strict=True))
     return replace(solution, probabilities=probabilities, outlier_scores=scores)
-
-
-def _with_prefix(state: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
