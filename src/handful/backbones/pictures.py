@@ -232,15 +232,6 @@ def decode(
     return image
 
 
-def status_of(path: str, opener: Opener) -> os.stat_result:
-    """Return the status of the file that `opener` opens."""
-    descriptor = opener(path)
-    try:
-        return os.fstat(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def _blaming(path: str | os.PathLike[str], max_pixels: int) -> Iterator[None]:
     """Turn every error of a decoder (OSError, SyntaxError, struct.error, ...) into `BadPicture`."""
