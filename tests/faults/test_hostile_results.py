@@ -23,12 +23,12 @@ FILE = "project.sqlite"
 
 
 @pytest.fixture(scope="module")
-def results(sandbox):
-    """What `handful label` writes, of a table."""
-    practice("embeddings", sandbox.folder)
-    done = sandbox.run(*LABEL)
-    assert done.code == 0, done.stderr
-    return sandbox.folder / "out"
+def results(tmp_path_factory, own_cache):
+    """A labelled table, and the table beside it."""
+    folder = tmp_path_factory.mktemp("results")
+    practice("embeddings", folder)
+    Project(folder / "out", examples=folder / "table.csv", outlier_share=0.46, method="kdo").label()
+    return folder / "out"
 
 
 def job_of(folder):
@@ -94,12 +94,12 @@ def test_a_job_that_no_run_stored_is_refused_even_if_the_user_agrees(results, ha
         assert contents(folder) == before, what
 
 
-def test_paths_of_a_stranger_are_named_and_asked_for(results, sandbox, handful, tmp_path):
+def test_paths_of_a_stranger_are_named_and_asked_for(results, handful, tmp_path):
     for number, (what, (entries, sentence)) in enumerate(STRANGE.items()):
         folder = tmp_path / f"{number}"
         job = json.loads(json.dumps(NEAR | entries).replace("OUT", str(folder)))
         stranger(results, folder, job)
-        shutil.copy(sandbox.folder / "table.csv", folder)
+        shutil.copy(results.parent / "table.csv", folder)
         (folder / "link").symlink_to("/etc")
         for command in (("label", folder), ("promote", folder, "1=hen")):
             said = refusal(handful, *command)
@@ -110,7 +110,7 @@ def test_paths_of_a_stranger_are_named_and_asked_for(results, sandbox, handful, 
     out = stranger(
         results, tmp_path / "out", {"examples": str(tmp_path / "out/table.csv"), "results": [str(tmp_path / "out")]}
     )
-    shutil.copy(sandbox.folder / "table.csv", out)  # all that it names is in its folder
+    shutil.copy(results.parent / "table.csv", out)  # all that it names is in its folder
     assert handful("promote", out, "1=hen", "-o", tmp_path / "second").returncode == 0
     assert (tmp_path / "second" / "labels.csv").is_file()
 
@@ -126,11 +126,11 @@ def test_what_a_job_asks_for_is_checked_as_if_the_user_had_asked(results, handfu
         assert sentence in refusal(handful, "label", folder, "--yes", *options)
 
 
-def test_at_a_terminal_the_user_sees_what_would_be_read_and_is_asked_once(results, sandbox, tmp_path, handful):
+def test_at_a_terminal_the_user_sees_what_would_be_read_and_is_asked_once(results, tmp_path, handful):
     pty = pytest.importorskip("pty")
     out, path = (
         stranger(results, tmp_path / "out", {"id": "1" * 32}),
-        str(sandbox.folder / "table.csv"),
+        str(results.parent / "table.csv"),
     )  # not agreed to above
     for answer, code in ((b"n\n", 1), (b"y\n", 0)):
         master, slave = pty.openpty()
