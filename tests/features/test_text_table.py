@@ -96,11 +96,7 @@ def test_rows_are_named_by_their_path_or_id_if_these_are_distinct(table):
 
 
 def test_rows_with_unfit_ids_are_named_by_number_and_it_is_said(table):
-    for ids in (
-        ("7", "7"),
-        ("7", ""),
-        ("7", "x" * 1000),
-    ):
+    for ids in (("7", "7"), ("7", ""), ("7", "x" * 1000)):
         read = table(f"id,text\n{ids[0]},hello you\n{ids[1]},hello me\n")
         assert read.names == ["row 0", "row 1"]
         assert cells(read, "id") == list(ids)
@@ -141,13 +137,7 @@ def test_json_lines_have_a_column_for_each_name(table):
 
 
 def test_a_line_that_is_no_object_is_named(table):
-    for line in (
-        "{",
-        "[1]",
-        "3",
-        '{"a": 1} x',
-        "[" * 100_000,
-    ):
+    for line in ("{", "[1]", "3", '{"a": 1} x', "[" * 100_000):
         with pytest.raises(ValueError, match="line 2"):
             table(f'{{"text": "hello"}}\n{line}\n', "t.jsonl")
 
@@ -167,11 +157,7 @@ def test_the_limit_of_the_csv_module_stays_as_it_was(table):
 
 
 def test_encodings_are_recognised(table):
-    for encoding in (
-        "utf-8",
-        "utf-8-sig",
-        "utf-16",
-    ):
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
         read = table('text,label\n"Grüße, 今天 😀",é\nanother line,b\n'.encode(encoding))
         assert list(read.texts) == ["Grüße, 今天 😀", "another line"]
         assert list(read.others) == ["text", "label"]
@@ -201,11 +187,7 @@ def test_a_quote_that_is_never_closed_is_named_by_its_line(table):
 
 
 def test_other_separators_are_recognised(table):
-    for separator, name in (
-        (";", "t.csv"),
-        ("\t", "t.csv"),
-        ("\t", "t.tsv"),
-    ):
+    for separator, name in ((";", "t.csv"), ("\t", "t.csv"), ("\t", "t.tsv")):
         read = table(f"text{separator}label\nhello, you{separator}a\n", name)
         assert list(read.texts) == ["hello, you"]
         assert read.label_names == ["a"]
