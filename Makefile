@@ -8,8 +8,6 @@ READY := $(FULL)/ready-$(EXTRAS)
 WORKERS ?= 2
 # Options for pytest, for example PYTEST="-x tests/methods/test_eol.py"
 PYTEST ?=
-# CHANGED=1 leaves out slow tests that have passed and whose files have not changed since.
-CHANGED ?=
 QUICK := not slow and not browser and not ray and not torch
 
 KERNELS := hatch_build.py $(wildcard src/handful/engines/kernels/*.[ch])
@@ -20,7 +18,7 @@ help:
 	@echo "make demo    label a pile of digits and write a report (plain install)"
 	@echo "make kernels compile the kernels in C for this checkout; the other targets do it where they install"
 	@echo "make test    the tests, with every extra but torch; EXTRAS=all adds torch"
-	@echo "make test-slow  benchmark scripts, notebooks, screenshots and what else takes long; CHANGED=1: where files have changed"
+	@echo "make test-slow  benchmark scripts, notebooks, screenshots and what else takes long"
 	@echo "make quick   the tests of the code alone: no pages, faults, browser, Ray or torch"
 	@echo "make site    build the documentation into site/, which opens from disk"
 	@echo "make docs    draw the pictures of the methods anew"
@@ -43,10 +41,8 @@ setup: $(READY)
 test: $(READY)
 	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) $(PYTEST)
 
-# A run of all slow tests, with all that they need, writes tests/slow_tests_passed.json: commit it.
 test-slow: $(READY)
-	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) -m slow $(if $(CHANGED),--changed) \
-		tests $(if $(PYTEST),$(PYTEST),--record --require browser,ray,torch)
+	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) -m slow tests $(PYTEST)
 
 quick: $(READY)
 	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) -m "$(QUICK)" --ignore tests/faults --ignore tests/pages $(PYTEST)

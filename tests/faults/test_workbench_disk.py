@@ -13,7 +13,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from workbenches import Server, client_of, contents, labels_in, run, show, write_digits
+from servers import Server
+from workbenches import client_of, contents, labels_in, run, show, write_digits
 
 pytest.importorskip("fastapi")
 

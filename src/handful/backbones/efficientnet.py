@@ -92,27 +92,22 @@ class Concatenation(Backbone):
         self.preprocessing = max((part.preprocessing for part in parts), key=lambda p: p.size)
         self.fingerprint = fingerprint("concatenation", *(part.fingerprint for part in parts))
         self.device = next((part.device for part in parts if part.device != "cpu"), "cpu")
-        shapes = [(len(part.preprocessing.mean), *part.input_size) for part in parts]
-        self._shapes, self._ends = shapes, np.cumsum([int(np.prod(shape)) for shape in shapes])
+        self._sizes = [int(np.prod(part._input_shape)) for part in parts]
+
+    @property
+    def _input_shape(self) -> tuple[int, ...]:
+        return (sum(self._sizes),)
 
     def prepare(self, image: Image) -> np.ndarray:
         """Return what the parts need, one after the other: float32 [N]."""
         return np.concatenate([part.prepare(image).ravel() for part in self.parts])
 
-    def embed(self, batch: np.ndarray) -> np.ndarray:
-        """Return the features, float32 [n, D], of prepared pictures, float32 [n, N]."""
-        batch = np.asarray(batch, np.float32)
-        if batch.ndim != 2 or batch.shape[1] != self._ends[-1]:
-            raise ValueError(
-                f"a batch has shape {batch.shape}, and the backbone {self.name} takes [n, {self._ends[-1]}]: stack the "
-                "arrays that `prepare` returns"
-            )
-        return self._embed(batch)
-
     def _embed(self, batch: np.ndarray) -> np.ndarray:
-        rows = []
-        for part, shape, inputs in zip(self.parts, self._shapes, np.split(batch, self._ends[:-1], axis=1), strict=True):
-            rows.append(unit_rows(part.embed(inputs.reshape(len(batch), *shape))))
+        pieces = np.split(batch, np.cumsum(self._sizes)[:-1], axis=1)
+        rows = [
+            unit_rows(part.embed(inputs.reshape(len(batch), *part._input_shape)))
+            for part, inputs in zip(self.parts, pieces, strict=True)
+        ]
         return np.concatenate(rows, axis=1)
 
 

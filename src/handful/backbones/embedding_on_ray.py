@@ -177,7 +177,7 @@ def embed_to_parts(
         "backbone_fingerprint": backbone.fingerprint, "pictures": len(names), "names": _digest(*names),
         "base_mean": None if base_mean is None else _digest(base_mean.tobytes()),
     }  # fmt: skip
-    _take(folder, plan, replace)
+    _prepare_folder(folder, plan, replace)
     write_mean(folder, base_mean)
     with ThreadPoolExecutor(16) as pool:  # a network drive answers many requests at once
         states = list(pool.map(_state, map(os.fspath, paths)))
@@ -223,7 +223,7 @@ def embed_to_parts(
     )
 
 
-def _take(folder: Path, plan: dict[str, Any], replace: bool) -> None:
+def _prepare_folder(folder: Path, plan: dict[str, Any], replace: bool) -> None:
     """Prepare the folder, or raise ValueError if it cannot be used. Called before Ray is started."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{str(folder)!r} is a file: give a folder for the parts")
@@ -295,7 +295,7 @@ def embed_folder(top: Path, recipe: Recipe, output: Path, backbone: Backbone, **
         raise ValueError(f"{str(top)!r} holds no pictures to label" + (", none that could be read" if pictures else ""))
     if place != output:
         write(read(place), output)
-        shutil.rmtree(place, ignore_errors=True)  # `_take` has checked that it holds no other files
+        shutil.rmtree(place, ignore_errors=True)  # `_prepare_folder` has checked that it holds no other files
     embedded.skipped[:0] = skipped
     return embedded
 
