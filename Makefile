@@ -8,16 +8,17 @@ READY := $(FULL)/ready-$(EXTRAS)
 WORKERS ?= 2
 # Options for pytest, for example PYTEST="-x tests/methods/test_eol.py"
 PYTEST ?=
-# CHANGED=1 leaves out slow tests that have passed and whose files have not changed since.
-CHANGED ?=
 QUICK := not slow and not browser and not ray and not torch
 
-.PHONY: help demo setup test test-slow quick lint hooks bench docs site wheel-smoke release pythons clean
+KERNELS := hatch_build.py $(wildcard src/handful/engines/kernels/*.[ch])
+
+.PHONY: help demo kernels setup test test-slow quick lint hooks bench docs site wheel-smoke release pythons clean
 
 help:
 	@echo "make demo    label a pile of digits and write a report (plain install)"
+	@echo "make kernels compile the kernels in C for this checkout; the other targets do it where they install"
 	@echo "make test    the tests, with every extra but torch; EXTRAS=all adds torch"
-	@echo "make test-slow  benchmark scripts, notebooks, screenshots and what else takes long; CHANGED=1: where files have changed"
+	@echo "make test-slow  benchmark scripts, notebooks, screenshots and what else takes long"
 	@echo "make quick   the tests of the code alone: no pages, faults, browser, Ray or torch"
 	@echo "make site    build the documentation into site/, which opens from disk"
 	@echo "make docs    draw the pictures of the methods anew"
@@ -32,15 +33,16 @@ help:
 demo: $(PLAIN)/ready
 	$(PLAIN)/bin/handful demo
 
+kernels:
+	$(PYTHON) hatch_build.py
+
 setup: $(READY)
 
 test: $(READY)
 	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) $(PYTEST)
 
-# A run of all slow tests, with all that they need, writes tests/slow_tests_passed.json: commit it.
 test-slow: $(READY)
-	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) -m slow $(if $(CHANGED),--changed) \
-		tests $(if $(PYTEST),$(PYTEST),--record --require browser,ray,torch)
+	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) -m slow tests $(PYTEST)
 
 quick: $(READY)
 	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) -m "$(QUICK)" --ignore tests/faults --ignore tests/pages $(PYTEST)
@@ -75,19 +77,18 @@ pythons:
 
 bench: $(READY)
 	$(FULL)/bin/python benchmarks/speed.py
-	$(FULL)/bin/python benchmarks/first_call.py
 	$(FULL)/bin/python benchmarks/scaling.py
 	$(FULL)/bin/python benchmarks/methods.py
 	$(FULL)/bin/python benchmarks/end_to_end.py
 	$(FULL)/bin/python benchmarks/embed.py
 	$(FULL)/bin/python benchmarks/summary.py
 
-$(PLAIN)/ready: pyproject.toml
+$(PLAIN)/ready: pyproject.toml $(KERNELS)
 	$(PYTHON) -m venv $(PLAIN)
 	$(PLAIN)/bin/pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt $(KERNELS)
 	$(PYTHON) -m venv $(FULL)
 	$(FULL)/bin/pip install --quiet --disable-pip-version-check --editable ".[$(EXTRAS),dev]" --constraint constraints.txt
 	touch $@

@@ -7,6 +7,7 @@ gives the same results with NumPy, more slowly. HANDFUL_KERNELS=none leaves the 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import shlex
@@ -85,8 +86,9 @@ def build(compiler: list[str], library: Path = LIBRARY) -> None:
             list(pool.map(lambda job: run("-c", *flags, *job[1], "-o", str(job[0])), jobs.items()))
         made = Path(folder, library.name)
         run("-shared", *map(str, jobs), "-o", str(made), *([] if sys.platform == "win32" else ["-lm"]))
-        shutil.copyfile(made, part := library.with_suffix(".part"))
-        os.replace(part, library)  # never half a library, and none under the feet of who has loaded it
+        part = library.with_suffix(f".{os.getpid()}.part")
+        shutil.copyfile(made, part)
+        os.replace(part, library)  # processes that have loaded the old one keep it
 
 
 def wheel_tag() -> str:
@@ -105,10 +107,24 @@ class KernelsHook(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict) -> None:
         """Compile, and give the wheel the name of its platform; without a compiler it stays pure Python."""
+        if version == "editable" and is_up_to_date() and not is_left_out():
+            return
         if try_to_build():
             build_data["pure_python"] = False
             build_data["tag"] = wheel_tag()
-            build_data["artifacts"].append(str(LIBRARY.relative_to(Path(__file__).parent)))
+            build_data["artifacts"].append(LIBRARY.relative_to(Path(__file__).parent).as_posix())
+
+
+def is_up_to_date() -> bool:
+    """Whether a checkout has a library that is younger than its sources and can be loaded here."""
+    sources = [Path(__file__), *KERNELS.glob("*.[ch]")]
+    if not LIBRARY.exists() or LIBRARY.stat().st_mtime < max(source.stat().st_mtime for source in sources):
+        return False
+    try:
+        ctypes.CDLL(str(LIBRARY))
+    except OSError:
+        return False
+    return True
 
 
 def is_left_out() -> bool:
@@ -117,19 +133,20 @@ def is_left_out() -> bool:
 
 
 def try_to_build() -> bool:
-    """Whether the library could be compiled. One of an earlier build goes first, which might not fit the sources."""
-    LIBRARY.unlink(missing_ok=True)
+    """Whether the library could be compiled. Where not, one of an earlier build goes: it might not fit the sources."""
     compiler = None if is_left_out() else find_compiler()
-    if compiler is None:
-        print("handful: no kernels are compiled" + ("" if is_left_out() else ", because there is no compiler of C"))
-        return False
-    try:
-        build(compiler)
-    except subprocess.CalledProcessError as error:
-        print(f"handful: the kernels could not be compiled by {shlex.join(compiler)}\n{error.stderr}")
-        return False
-    print(f"handful: {LIBRARY} was compiled by {shlex.join(compiler)}")
-    return True
+    error = "" if is_left_out() else "no compiler of C works here"
+    if compiler is not None:
+        try:
+            build(compiler)
+        except (subprocess.CalledProcessError, OSError) as failure:
+            error = getattr(failure, "stderr", None) or str(failure)
+        else:
+            print(f"handful: {LIBRARY} was compiled by {shlex.join(compiler)}")
+            return True
+    LIBRARY.unlink(missing_ok=True)
+    print(f"handful: the kernels are left out. {error}".strip())
+    return False
 
 
 if __name__ == "__main__":

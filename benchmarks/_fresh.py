@@ -6,7 +6,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -33,16 +32,6 @@ handful.solve
 print(imported - start, time.perf_counter() - imported)
 """
 SOLVE_ONE = TASKS + "import handful; handful.solve(*(x[0] for x in tasks(1, 640)), method='eol', **EOL)"
-FIRST_FAST_CALL = f"""{TASKS}
-import handful
-batch = tasks(8, 640)
-handful.solve(*batch, method="eol", backend="array", threads=1, **EOL)  # everything but the kernel is loaded
-start = time.perf_counter()
-handful.solve(*batch, method="eol", backend="fast", threads=1, **EOL)
-first, start = time.perf_counter() - start, time.perf_counter()
-handful.solve(*batch, method="eol", backend="fast", threads=1, **EOL)
-print(first - (time.perf_counter() - start))
-"""
 # Not getrusage: its ru_maxrss starts at the peak of the process that started this one, kept across exec.
 PEAK_MEMORY = f"""{TASKS}
 import sys
@@ -53,7 +42,7 @@ def peak():
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
 
 backend, batch = sys.argv[1], int(sys.argv[2])
-handful.solve(*tasks(8, 640), method="eol", backend=backend, **EOL)  # libraries and the kernel are loaded
+handful.solve(*tasks(8, 640), method="eol", backend=backend, **EOL)  # libraries are loaded
 batch = tasks(batch, 640)
 before = peak()
 handful.solve(*batch, method="eol", backend=backend, **EOL)
@@ -76,37 +65,30 @@ def run(code: str, *arguments: str, **environment: str) -> tuple[float, str]:
     return time.perf_counter() - start, done.stdout
 
 
-def cold_start(repeats: int, compiled: bool = True, warm: bool = True) -> dict[str, float]:
+def cold_start(repeats: int, warm: bool = True) -> dict[str, float]:
     """Seconds until things are there, medians over fresh processes; all files are in the page cache.
 
-    compiled: whether to measure a compilation of the kernel too, some ten seconds.
     warm: whether a first round, which does not count, warms the page cache.
     """
-    bare, imports, solved, loading = [], [], [], []
+    bare, imports, solved = [], [], []
     for _ in range(repeats + warm):  # interleaved
         bare.append(run(IMPORT_NUMPY)[0])
         imports.append([float(seconds) for seconds in run(IMPORT_HANDFUL)[1].split()])
         solved.append(run(SOLVE_ONE)[0])
-        loading.append(float(run(FIRST_FAST_CALL)[1]))
     of_handful, of_solve = (statistics.median(times) for times in zip(*imports[warm:], strict=True))
-    found = {
+    return {
         "a fresh process that imports NumPy": statistics.median(bare[warm:]),
         "`import handful` beyond that": of_handful,
         "what `handful.solve` then imports": of_solve,
         "a fresh process that solves one task": statistics.median(solved[warm:]),
-        "first fast call, kernel in numba's cache": statistics.median(loading[warm:]),
     }
-    if compiled:
-        with tempfile.TemporaryDirectory() as empty:
-            found["first fast call, kernel to be compiled"] = float(run(FIRST_FAST_CALL, NUMBA_CACHE_DIR=empty)[1])
-    return found
 
 
 def peak_memory(tasks: int) -> dict[str, float]:
     """MiB at the peak of solving so many tasks (D = 640), beyond libraries and the features; where /proc tells."""
     if not Path("/proc/self/status").exists():
         return {}
-    return {backend: float(run(PEAK_MEMORY, backend, str(tasks))[1]) for backend in ("array", "fast")}
+    return {backend: float(run(PEAK_MEMORY, backend, str(tasks))[1]) for backend in ("array", "auto")}
 
 
 LARGE_PILE = """
@@ -127,7 +109,7 @@ def pile(items, dimension):
 
 method, share, items, dimension = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 options = {} if share == "auto" else {"outlier_share": float(share)}
-handful.solve(*pile(150, dimension), method=method, **options)  # libraries and the kernel are loaded
+handful.solve(*pile(150, dimension), method=method, **options)  # libraries are loaded
 task = pile(items, dimension)
 before, start = peak(), time.perf_counter()
 handful.solve(*task, method=method, **options)

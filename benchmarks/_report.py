@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-PACKAGES = ("handful", "numpy", "numba", "torch", "scikit-learn")
+PACKAGES = ("handful", "numpy", "torch", "scikit-learn")
 
 
 class Section(NamedTuple):

@@ -8,7 +8,7 @@ are their pixels, averaged over squares of two by two. A pile has four known cla
 kinds of unequal sizes, and two rare ones of 0.2 % of the pile each; 30 to 55 % are unknown. All sizes of one pile have
 the same classes, examples and shares. Of more than 2,000 items a sample is solved and the rest is scored by it; "sample
 of 5,000" is the same with a larger one. Percent, means over piles with 95 % intervals, differences of the same piles.
-Then the cost: a fresh process solves one pile of Gaussian clusters, 384 features, with the kernels loaded; the peak of
+Then the cost: a fresh process solves one pile of Gaussian clusters, 384 features, with everything loaded; the peak of
 its memory is beyond libraries, and in memory beyond the pile itself.
 """
 
@@ -38,17 +38,12 @@ COST = """
 import sys, time
 import numpy as np
 import handful
-from handful.engines import compiling
-from handful.methods.registry import find_method
 
 def peak():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
 
-folder, mapped, warm = sys.argv[1], sys.argv[2] == "mapped", sys.argv[3] == "warm"
-if warm:
-    for name in find_method("auto").kernels:
-        compiling.make_now(compiling.Kernel.of(name, 5, "float32"))
+folder, mapped = sys.argv[1], sys.argv[2] == "mapped"
 support, labels = np.load(f"{folder}/support.npy"), np.repeat(np.arange(5), 5)
 handful.solve(support, labels, np.tile(support, (100, 1)))  # everything is loaded
 pile = np.load(f"{folder}/pile.npy", mmap_mode="r" if mapped else None)
@@ -151,15 +146,13 @@ def write_pile(folder: Path, rows: int) -> None:
         block[...] = rng.standard_normal(block.shape, np.float32) + means[rng.integers(0, 10, len(block))]
 
 
-def cost(sizes: list[int], warm: bool, console: Console) -> _report.Section:
+def cost(sizes: list[int], console: Console) -> _report.Section:
     rows = []
     with tempfile.TemporaryDirectory() as name:
         for size in sizes:
             write_pile(Path(name), size)
             for mode in ("memory", "mapped"):
-                backend = "" if warm else "array"  # a quick run compiles nothing
-                out = _fresh.run(COST, name, mode, "warm" if warm else "cold", HANDFUL_BACKEND=backend)[1]
-                seconds, mib = map(float, out.split())
+                seconds, mib = map(float, _fresh.run(COST, name, mode)[1].split())
                 where = "memory-mapped" if mode == "mapped" else "in memory"
                 rows.append((f"{size:,} items, {where}", f"{seconds:.1f}", f"{1e6 * seconds / size:.0f}", f"{mib:.0f}"))
                 console.print(*rows[-1], sep="; ")
@@ -176,7 +169,7 @@ def main() -> None:
     console = Console()
     classes = digits() if given.fashion is None else fashion(given.fashion)
     section, sentences = quality(classes, given.piles, given.items, LARGER_SAMPLE)
-    sections = [section, cost(given.rows, not given.quick, console)]
+    sections = [section, cost(given.rows, console)]
     for section in sections:
         _report.show(console, section)
     notes = [_report.about(__doc__), _report.machine()]

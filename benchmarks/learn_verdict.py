@@ -107,7 +107,7 @@ def see(pile: RandomPile, name: str, rng: np.random.Generator | None) -> Pile:
     examples = np.concatenate([support, unknown])
     prepared = prepare(examples[None], query[None], PREPARATION)
     given = prepared.support[:, : len(support)], prepared.support[:, len(support) :]
-    seen = opinion(given[0], labels[None], prepared.query, given[1], backend="fast")
+    seen = opinion(given[0], labels[None], prepared.query, given[1])
     assert seen.belief.above is not None
     return Pile(
         source_of(name), name, seen.evidence.items[0].astype(np.float32), seen.pile[0], seen.classes[0],

@@ -7,7 +7,7 @@
 5-way 5-shot, 150 queries, 64 and 640 features, the Gaussian clusters of `speed.py` without preparation: each method
 does its own, and is told the share of outliers, one half. "One by one" is a Python loop of `handful.solve(task,
 task)`, the BLAS keeping its threads; "batched" is one call for a batch of the same tasks, with backend="array" where
-there is a choice; "fast" is that with backend="fast". Tasks are made, and their features checked, beforehand.
+there is a choice; "in C" is that by the kernels in C. Tasks are made, and their features checked, beforehand.
 Contenders take turns as in `speed.py`, and answer alike before they are timed. A ratio is that of the medians over the
 rounds, against one by one.
 """
@@ -29,8 +29,8 @@ from handful.solving import get_solver
 from handful.utils.threads import available_threads
 
 DIMENSIONS = (64, 640)  # where calls cost most, and where memory does
-LOOP, BATCHED, FAST = "one by one", "batched", "fast"
-LEAST = {BATCHED: 5, FAST: 20}  # times as fast as one by one
+LOOP, BATCHED, IN_C = "one by one", "batched", "in C"
+LEAST = {BATCHED: 5, IN_C: 20}  # times as fast as one by one
 LOOPS_ANYWAY = ("copod", "iforest", "ocsvm", "pca")  # PyOD knows one data set at a time: no target
 
 Results = dict[str, dict[str, Times]]  # by method and contender: seconds a task
@@ -56,7 +56,7 @@ def contenders(method: str, tasks: handful.Task) -> dict[str, Run]:
     }
     if "backend" not in get_solver(method).defaults:
         return run | {BATCHED: batched()}
-    return run | {BATCHED: batched(backend="array"), FAST: batched(backend="fast")}
+    return run | {BATCHED: batched(backend="array"), IN_C: batched()}
 
 
 def agree(method: str, run: dict[str, Run], n: int) -> None:
@@ -81,8 +81,8 @@ def section(results: Results, dimension: int) -> Section:
             return "", ""
         return f"{1 / times[name].median:.0f}", f"{times[name].ratio(times[LOOP]):.1f}x"
 
-    rows = [(m, f"{1 / t[LOOP].median:.0f}", *cells(t, BATCHED), *cells(t, FAST)) for m, t in results.items()]
-    header = ("", f"{LOOP}, tasks/s", f"{BATCHED}, tasks/s", "ratio", f"{FAST}, tasks/s", "ratio")
+    rows = [(m, f"{1 / t[LOOP].median:.0f}", *cells(t, BATCHED), *cells(t, IN_C)) for m, t in results.items()]
+    header = ("", f"{LOOP}, tasks/s", f"{BATCHED}, tasks/s", "ratio", f"{IN_C}, tasks/s", "ratio")
     return Section(f"Tasks a second, {dimension} features", header, rows)
 
 
@@ -127,7 +127,7 @@ def main() -> None:
         every += [t for times in results.values() for t in times.values()]
         tables.append(section(results, dimension))
         sentences += verdicts(results, dimension)
-        bars |= {f"{name}, {dimension}": of for name in (BATCHED, FAST) if (of := ratios(results, name))}
+        bars |= {f"{name}, {dimension}": of for name in (BATCHED, IN_C) if (of := ratios(results, name))}
         _report.show(console, tables[-1])
     sentences.append(f"No target for {', '.join(LOOPS_ANYWAY)}: PyOD knows one data set at a time.")
     sentences.append("Methods that learn from base classes are left out: there are none here.")

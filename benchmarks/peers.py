@@ -215,7 +215,7 @@ def main() -> None:
             continue
         with using(posteriors[name]):
             warm = Source(table, PileRanges(ways=(3, 3))).pile(0)
-            list(figures_of(warm))  # the first call compiles
+            list(figures_of(warm))  # everything is loaded
             own = list(measure(table, given.piles, given.many_piles, given.one_class_piles))
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -230,7 +230,7 @@ def main() -> None:
         f"{len(tables)} feature sets ({', '.join(tables)}), {given.piles} piles of each for every number of examples "
         "and share of unknowns."
     )
-    packages = ("handful", "numpy", "numba", "scikit-learn", "pyod")
+    packages = ("handful", "numpy", "scikit-learn", "pyod")
     notes = [_report.about(__doc__), size, *NOTES, "![Figures by the number of examples of a class](peers.png)"]
     notes.append(_report.machine(packages))
     path = given.output / "peers.md"

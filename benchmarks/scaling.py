@@ -53,10 +53,8 @@ POINT = """
 import json, sys, time
 import numpy as np
 import handful
-from handful.engines import compiling
-from handful.methods.registry import find_method
 
-of, options, warm = json.loads(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3] == "warm"
+of, options = json.loads(sys.argv[1]), json.loads(sys.argv[2])
 
 def peak():
     with open("/proc/self/status") as status:
@@ -76,9 +74,6 @@ def tasks(batch, queries):
         drawn.append(items)
     return drawn[0], np.tile(labels, (batch, 1)), drawn[1]
 
-if warm:
-    for name in find_method(options.get("method", "auto")).kernels:
-        compiling.make_now(compiling.Kernel.of(name, of["classes"], "float32"))
 options["threads"] = of["threads"]
 handful.solve(*tasks(2, 100), **options)
 given = tasks(of["tasks"], of["queries"])
@@ -95,12 +90,9 @@ print(sorted(seconds)[len(seconds) // 2], max(peak() - before, 1.0))
 """
 
 
-def measure(axis: Axis, value: int, options: dict[str, Any], warm: bool) -> tuple[float, float]:
-    of = {**(USUAL if warm else SMALL), **(dict(axis.other) if warm else {}), axis.name: value}
-    backend = "" if warm else "array"  # a quick run compiles nothing
-    seconds, memory = _fresh.run(
-        POINT, json.dumps(of), json.dumps(options), "warm" if warm else "cold", HANDFUL_BACKEND=backend
-    )[1].split()
+def measure(axis: Axis, value: int, options: dict[str, Any], is_full: bool) -> tuple[float, float]:
+    of = {**(USUAL if is_full else SMALL), **(dict(axis.other) if is_full else {}), axis.name: value}
+    seconds, memory = _fresh.run(POINT, json.dumps(of), json.dumps(options))[1].split()
     return float(seconds), float(memory)
 
 

@@ -17,12 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import log
 from pathlib import Path
 from typing import NamedTuple
 
 import _fresh
-import _peak
 import _problem
 import _report
 import _yardstick
@@ -31,14 +29,10 @@ import torch
 from _clock import Run, Times, disturbance, race, turn_size
 from _problem import (
     EOL,
-    LEARNING_RATE,
     PREPARATION,
     QUERIES,
     SHOTS,
-    STEPS,
-    TAU,
     WAYS,
-    B,
     figures_by_scikit_learn,
     gaussian_tasks,
 )
@@ -49,9 +43,7 @@ from threadpoolctl import ThreadpoolController
 
 import handful
 from handful.core.metrics import figures
-from handful.core.prepare import prepare
-from handful.engines import descent_numba as kernels
-from handful.engines.infomax import PARAMETERS, InfoMax
+from handful.engines.kernels import levels
 from handful.utils.threads import available_threads
 
 DIMENSIONS = (64, 640, 1280, 2048)
@@ -60,14 +52,15 @@ CORES = available_threads()
 YARDSTICK = "plain torch loop, 1 thread"
 ARRAY, ARRAY_ONE = "array (NumPy), all cores", "array (NumPy), 1 thread"
 ARRAY_TORCH = "array (torch), 1 thread"
-FAST, FAST_ONE, KERNEL = "fast, all cores", "fast, 1 thread", "its kernel alone, 1 thread"
-ROWS = (YARDSTICK, ARRAY_TORCH, ARRAY_ONE, ARRAY, FAST_ONE, FAST)
+IN_C, IN_C_ONE = "kernels in C, all cores", "kernels in C, 1 thread"
+ROWS = (YARDSTICK, ARRAY_TORCH, ARRAY_ONE, ARRAY, IN_C_ONE, IN_C)
 
-EOL_TOLD = "EOL, told the share, fast"
+MEMORY_OF = {"array": "array (NumPy)", "auto": "kernels in C"}
+EOL_TOLD = "EOL, told the share, in C"
 DEFAULT = {  # name: how the default method runs
-    f"the default, {word}, {backend}": {"backend": backend} | share
+    f"the default, {word}, {how}": {"backend": backend} | share
     for word, share in (("told the share", {"outlier_share": 0.5}), ("not told", {}))
-    for backend in ("array", "fast")
+    for how, backend in (("array", "array"), ("in C", "auto"))
 }
 
 Results = dict[int, dict[str, Times]]  # by dimension and contender: seconds a task
@@ -82,12 +75,11 @@ class Effort(NamedTuple):
     looped: int  # tasks whose figures scikit-learn computes
     starts: int  # of fresh processes
     warms: bool  # whether a round of starts that do not count comes first
-    compiles: bool  # whether a compilation is timed
     held: int  # tasks whose memory is measured
 
 
-FULL = Effort(7, 0.3, 8, 10, 6, 1000, 5, True, True, 500)
-QUICK = Effort(1, 0.01, 2, 2, 0, 20, 1, False, False, 8)
+FULL = Effort(7, 0.3, 8, 10, 6, 1000, 5, True, 500)
+QUICK = Effort(1, 0.01, 2, 2, 0, 20, 1, False, 8)
 
 
 def contenders(tasks: tuple[np.ndarray, ...]) -> dict[str, Run]:
@@ -109,23 +101,9 @@ def contenders(tasks: tuple[np.ndarray, ...]) -> dict[str, Run]:
         ARRAY_TORCH: partial(own, tensors, backend="array", threads=1),
         ARRAY_ONE: partial(one_thread, backend="array"),
         ARRAY: partial(own, tasks, backend="array"),
-        FAST_ONE: partial(one_thread, backend="fast"),
-        FAST: partial(own, tasks, backend="fast"),
-        KERNEL: kernel_alone(tasks),
+        IN_C_ONE: partial(one_thread),
+        IN_C: partial(own, tasks),
     }
-
-
-def kernel_alone(tasks: tuple[np.ndarray, ...]) -> Run:
-    """The compiled loop on prepared features, with EOL's head."""
-    support, labels, query = tasks
-    ready = prepare(support, query, PREPARATION)
-    per_class, w = np.full(WAYS, 1 / WAYS), np.full(WAYS, WAYS / (1 - B))
-    head = InfoMax(np.r_[per_class, 0.0], np.r_[per_class, 1.0], np.r_[w, 1 / B], outlier=log(WAYS / B))
-    options = {
-        "ways": WAYS, "temperature": TAU, "steps": STEPS, "learning_rate": LEARNING_RATE, "learn": PARAMETERS,
-        "refine": False,
-    }  # fmt: skip
-    return lambda n: kernels.descend(ready.support[:n], labels[:n], ready.query[:n], [head], **options)
 
 
 def race_default(effort: Effort, pool: int) -> dict[str, Times]:
@@ -135,7 +113,7 @@ def race_default(effort: Effort, pool: int) -> dict[str, Times]:
     def own(n: int, **options: object) -> handful.Result:
         return handful.solve(*(x[:n] for x in tasks), **options)
 
-    run: dict[str, Run] = {EOL_TOLD: partial(own, method="eol", outlier_share=0.5, backend="fast")}
+    run: dict[str, Run] = {EOL_TOLD: partial(own, method="eol", outlier_share=0.5)}
     run |= {name: partial(own, method="eol_kdo", **options) for name, options in DEFAULT.items()}
     return race(run, turn_sizes(run, pool, effort), effort.rounds, effort.patience)
 
@@ -202,17 +180,6 @@ def speed_section(dimension: int, times: dict[str, Times]) -> Section:
     return Section(f"D = {dimension}", header, rows)
 
 
-def peak_section(results: Results, peak: dict[int, float]) -> Section:
-    rows = []
-    for dimension, times in results.items():
-        work = 2 * (WAYS * SHOTS + QUERIES) * dimension * WAYS * STEPS
-        for name, threads in ((KERNEL, 1), (FAST_ONE, 1), (FAST, CORES)):
-            speed = work / times[name].median
-            rows.append((f"D = {dimension}: {name}", f"{speed / 1e9:.1f}", f"{speed / peak[threads]:.0%}"))
-    peaks = ", ".join(f"{p / 1e9:.0f}e9/s on {t} thread{'s' * (t > 1)}" for t, p in peak.items())
-    return Section(f"Of the machine's FMA peak ({peaks})", ("", "1e9 multiply-adds/s", "of peak"), rows)
-
-
 def verdicts(results: Results, of_figures: float, of_default: dict[str, Times]) -> list[str]:
     """A sentence for each target."""
 
@@ -221,8 +188,8 @@ def verdicts(results: Results, of_figures: float, of_default: dict[str, Times]) 
 
     targets = (
         ("NumPy alone at D = 640", ratio(640, ARRAY), 5, 8),
-        ("The fused kernel on all cores at D = 640", ratio(640, FAST), 60, 100),
-        ("The fused kernel on all cores at D = 1280", ratio(1280, FAST), 25, 60),
+        ("The kernels on all cores at D = 640", ratio(640, IN_C), 60, 100),
+        ("The kernels on all cores at D = 1280", ratio(1280, IN_C), 25, 60),
         ("The figures of 1000 tasks", of_figures, 50, 50),
     )
     sentences = []
@@ -230,7 +197,7 @@ def verdicts(results: Results, of_figures: float, of_default: dict[str, Times]) 
         word = "met" if got >= least else "MISSED"
         aimed = "" if aim == least else f", its aim of {aim}x {'reached' if got >= aim else 'not reached'}"
         sentences.append(f"{what}: {got:.1f}x, target of at least {least}x {word}{aimed}.")
-    small = results[64][FAST].median / results[640][FAST].median
+    small = results[64][IN_C].median / results[640][IN_C].median
     word = "reached" if small <= 1 / 8 else "not reached"
     sentences.append(f"A task at D = 64 takes 1/{1 / small:.1f} of the time at D = 640, aim of at most 1/8 {word}.")
     for name in list(DEFAULT)[1::2]:
@@ -248,25 +215,22 @@ def main() -> None:
     torch.set_num_threads(1)
     console = Console()
 
+    if not levels():
+        raise SystemExit("there are no kernels to measure: python hatch_build.py")
     results: Results = {}
-    peak = dict.fromkeys((1, CORES), 0.0)
     for dimension in DIMENSIONS:
         pool = max(effort.least, effort.compared, given.tasks * MOST_TASKS_AT // max(dimension, MOST_TASKS_AT))
         run = contenders(gaussian_tasks(pool, dimension))
         agree(run, effort.compared)
         results[dimension] = race(run, turn_sizes(run, pool, effort), effort.rounds, effort.patience)
-        for threads in peak:  # a peak is the best of many tries
-            tries = (_peak.multiply_adds_per_second(threads) for _ in range(effort.rounds))
-            peak[threads] = max(peak[threads], *tries)
         _report.show(console, speed_section(dimension, results[dimension]))
     of_default = race_default(effort, max(effort.least, given.tasks // 2))
     plain, batched = race_figures(effort)
-    start = _fresh.cold_start(effort.starts, effort.compiles, effort.warms)
+    start = _fresh.cold_start(effort.starts, effort.warms)
     memory = _fresh.peak_memory(effort.held)
 
     sections = [
         default_section(of_default),
-        peak_section(results, peak),
         Section("Figures of 1000 tasks of 150 queries", ("", "ms a task", "ratio"), [
             ("scikit-learn in a loop", f"{1e3 * plain.median:.3g}", "1x"),
             ("handful.core.metrics.figures", f"{1e3 * batched.median:.3g}", f"{batched.ratio(plain):.0f}x"),
@@ -274,7 +238,7 @@ def main() -> None:
         Section("Cold start", ("", "seconds"), [(what, f"{seconds:.3f}") for what, seconds in start.items()]),
         Section(f"Memory to solve {effort.held} tasks, D = 640", ("", "MiB at the peak"), [
             ("the features themselves", f"{effort.held * (WAYS * SHOTS + QUERIES) * 640 * 4 / 2**20:.0f}"),
-            *((f"{backend}, beyond them", f"{mib:.0f}") for backend, mib in memory.items()),
+            *((f"{MEMORY_OF[backend]}, beyond them", f"{mib:.0f}") for backend, mib in memory.items()),
         ]),
     ]  # fmt: skip
     for section in sections:

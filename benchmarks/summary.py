@@ -17,7 +17,7 @@ from _script import RESULTS, Parser
 from rich.console import Console
 
 PAGE = "summary.md"
-FIRST = ("speed", "first_call", "scaling", "large_piles", "methods", "end_to_end", "embed")
+FIRST = ("speed", "scaling", "large_piles", "methods", "end_to_end", "embed")
 
 
 def title_of(text: str) -> str:

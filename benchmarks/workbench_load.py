@@ -29,6 +29,8 @@ from _report import Section, machine, show, write
 from _script import Parser
 from rich.console import Console
 
+from handful.project.said import Said
+
 EMPTY = """
 import socket, sys, uvicorn
 from fastapi import FastAPI
@@ -88,7 +90,10 @@ def labels_in(database: Path) -> dict[int, int]:
         (verdict,) = db.execute("PRAGMA integrity_check").fetchone()
         if verdict != "ok":
             raise SystemExit(f"the database is damaged: {verdict}")
-        return dict(db.execute("SELECT item, class FROM labels"))
+        said = Said()
+        for (what,) in db.execute("SELECT what FROM events WHERE NOT is_undone ORDER BY id"):
+            said.add(json.loads(what))
+        return said.labels
 
 
 # ---- load

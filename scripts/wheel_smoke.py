@@ -39,6 +39,8 @@ handful.KDO().fit(np.concatenate([support, query]), [*labels, *[None] * 40]).sav
 np.save("examples.npy", support), np.save("examples.labels.npy", labels)
 from handful.features import FeatureTable, write
 write(FeatureTable(np.concatenate([support, query]), [*labels, *[None] * 40]), "pile.csv")
+from handful.engines.kernels import levels
+assert levels(), "the kernels cannot be loaded"
 print(handful.__version__, f"{right:.0%} of the known items are right")
 """
 
@@ -72,10 +74,15 @@ def check_contents(sdist, wheel):
         in_sdist = {name.partition("/")[2].removeprefix("src/") for name in archive.getnames()}
     with zipfile.ZipFile(wheel) as archive:
         in_wheel = {name for name in archive.namelist() if not name.split("/")[0].endswith(".dist-info")}
+        library = {
+            name for name in in_wheel if name.startswith("handful/engines/kernels/kernels.") and name[-2:] != ".c"
+        }
+        if len(library) != 1:
+            raise SystemExit("the wheel has no kernels: they could not be compiled")
     for name, contents in (("source distribution", in_sdist), ("wheel", in_wheel)):
         if missing := sorted(wanted - contents):
             raise SystemExit(f"the {name} lacks {', '.join(missing)}")
-    if strange := sorted(in_wheel - wanted):
+    if strange := sorted(in_wheel - wanted - library):
         raise SystemExit(f"the wheel has files that git does not know: {', '.join(strange)}")
     data = [name for name in wanted if not name.endswith((".py", ".pyi"))]
     print(f"{len(wanted)} files, {len(data)} of them data, {wheel.stat().st_size:,} bytes in the wheel")

@@ -2,7 +2,7 @@
 
 Tests that ask for `shared` need data that is not on a user's machine, and skip without it. A test marked `torch`, `ray`
 or `browser` (which asking for the fixture of that name does) skips where that is not installed, and the last lines of
-a run say how many did and what to install. `--require torch,browser` makes that an error instead.
+a run say how many did and what to install. `--require torch,browser` makes that an error at the start instead.
 """
 
 import os
@@ -10,13 +10,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-import slow_tests
 from hypothesis import settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # before NumPy: BLAS threads of several workers wait for one another
@@ -30,10 +28,10 @@ settings.load_profile("same")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-NEEDS = {  # by marker: whether it is there, what it is, how to get it
-    "torch": (find_spec("torch"), "torch", "make test EXTRAS=all"),
-    "ray": (find_spec("ray"), "Ray", "pip install 'handful[scale]'"),
-    "browser": (CHROMIUM and find_spec("playwright"), "Chromium", "apt-get install chromium"),
+NEEDS = {  # by marker: whether it is there, and how to get it
+    "torch": (find_spec("torch"), "torch: make test EXTRAS=all"),
+    "ray": (find_spec("ray"), "Ray: pip install 'handful[scale]'"),
+    "browser": (CHROMIUM and find_spec("playwright"), "Chromium: apt-get install chromium"),
 }
 
 # Files whose tests share no expensive fixture, or whose cases take long: each test goes to the next free process
@@ -43,37 +41,24 @@ BY_TEST = {"test_benchmark_scripts", "test_blocks", "test_examples", "test_tutor
 def pytest_addoption(parser):
     names = ", ".join(NEEDS)
     parser.addoption("--require", default="", help=f"fail instead of skipping where one of these is missing: {names}")
-    parser.addoption("--changed", action="store_true", help="leave out slow tests whose files have not changed")
-    parser.addoption("--record", action="store_true", help="write down which slow tests have passed")
 
 
 def pytest_configure(config):
     for name in filter(None, config.getoption("--require").split(",")):
-        if name not in NEEDS:
-            raise pytest.UsageError(f"there is nothing called {name!r} to require: {', '.join(NEEDS)} are known")
-        there, what, how = NEEDS[name]
+        there, what = NEEDS[name]
         if not there:
-            raise pytest.UsageError(f"{what} is required and not installed: {how}")
+            raise pytest.UsageError(f"--require {name} needs {what}")
 
 
-def pytest_collection_modifyitems(config, items):
-    left_out = slow_tests.unchanged() if config.getoption("--changed") else []
-    if left_out:
-        deselected = [item for item in items if item.get_closest_marker("slow") and _file_of(item.nodeid) in left_out]
-        config.hook.pytest_deselected(items=deselected)
-        items[:] = [item for item in items if item not in deselected]
+def pytest_collection_modifyitems(items):
     for item in items:
         if "networks" in item.path.parts:  # examples in its docstrings
             item.add_marker("torch")
-        for name, (there, what, _) in NEEDS.items():
+        for name, (there, what) in NEEDS.items():
             if name in item.fixturenames:
                 item.add_marker(name)
             if not there and item.get_closest_marker(name):
                 item.add_marker(pytest.mark.skip(reason=f"needs {what}"))
-
-
-def _file_of(nodeid):
-    return nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -86,7 +71,7 @@ def pytest_xdist_make_scheduler(config, log):
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            file = _file_of(nodeid)
+            file = nodeid.partition("::")[0]
             if Path(file).stem in BY_TEST:
                 return nodeid
             return "cluster" if _uses_cluster(config.rootpath / file) else file
@@ -98,31 +83,6 @@ def pytest_xdist_make_scheduler(config, log):
 @cache
 def _uses_cluster(file):
     return file.suffix == ".py" and re.search(r"def test_\w+\([^)]*\bnodes\b", file.read_text("utf-8")) is not None
-
-
-def pytest_sessionfinish(session, exitstatus):
-    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.getoption("--changed"):
-        session.exitstatus = pytest.ExitCode.OK
-
-
-def pytest_terminal_summary(terminalreporter, exitstatus, config):
-    skipped = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
-    for there, what, how in NEEDS.values():
-        if not there and (count := skipped[f"Skipped: needs {what}"]):
-            terminalreporter.write_line(
-                f"{count} tests were skipped because {what} is not installed: {how}", yellow=True
-            )
-    if config.getoption("--changed"):
-        files = ", ".join(slow_tests.unchanged()) or "none"
-        terminalreporter.write_line(f"slow tests left out, because nothing that they read has changed: {files}")
-    if config.getoption("--record") and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-        outcomes = {}
-        for kind, reports in terminalreporter.stats.items():
-            for report in reports:
-                if kind in ("passed", "failed", "error", "skipped"):
-                    file = _file_of(report.nodeid)
-                    outcomes[file] = outcomes.get(file, True) and kind in ("passed", "skipped")
-        slow_tests.record(outcomes)
 
 
 @pytest.fixture(scope="session")
@@ -200,9 +160,9 @@ def sandbox(tmp_path_factory):
 @pytest.fixture(scope="session")
 def service():
     """`handful serve` for all tests that only ask it."""
-    from servers import Service
+    from servers import Server
 
-    started = Service()
+    started = Server(command="serve")
     yield started
     started.close()
 

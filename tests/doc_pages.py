@@ -92,18 +92,12 @@ def run_blocks(blocks, alone):
 
 
 def outputs_on(page):
-    """What a page shows as output: the parts of its text blocks between lines of dots, without trees of folders.
-
-    The rows of a table that is drawn with lines are parts of their own.
-    """
-    parts = []
+    """The lines that a page shows as output, which are those of its text blocks without trees of folders."""
+    lines = []
     for block in re.findall(r"^```text\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
-        if re.search(r"^    \w", block, re.M) or block.startswith("handful "):
-            continue
-        for part in re.split(r"^\.\.\.\n| \.\.\.\n", block, flags=re.M):
-            lines = part.splitlines() if part.startswith(("│", "|")) else [part]
-            parts += [" ".join(line.split()) for line in lines if line.strip()]
-    return parts
+        if not re.search(r"^    \w", block, re.M) and not block.startswith("handful "):
+            lines += [" ".join(line.removesuffix("...").split()) for line in block.splitlines()]
+    return [line for line in lines if line]
 
 
 def is_printed(part, printed, within=3):

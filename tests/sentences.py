@@ -2,60 +2,28 @@
 
 import csv
 
+from text_piles import SENTENCES
+
 KINDS = {
     "refund": [
-        "I want my money back for this order",
-        "please refund the payment I made yesterday",
-        "when will I get the refund on my card",
-        "the shop still has not returned my money",
-        "how do I ask for a refund of my purchase",
-        "I was charged twice and want one payment refunded",
-        "can you give me my money back",
-        "my refund has not arrived yet",
-        "I sent the shoes back, where is my refund",
-        "refund the second charge on my bill please",
-        "they promised a refund last week",
+        "I want my money back for this order", "please refund the payment I made yesterday",
+        "when will I get the refund on my card", "the shop still has not returned my money",
+        "how do I ask for a refund of my purchase", "I was charged twice and want one payment refunded",
+        "can you give me my money back", "my refund has not arrived yet", "I sent the shoes back, where is my refund",
+        "refund the second charge on my bill please", "they promised a refund last week",
         "is it possible to get a full refund",
     ],
     "password": [
-        "I forgot my password and cannot log in",
-        "how can I reset the password of my account",
-        "the link to reset my password does not work",
-        "my login fails although the password is right",
-        "please send me a new password",
-        "I am locked out of my account after three wrong passwords",
-        "change my password for the web site",
-        "the page says that my password has expired",
-        "where do I set a new password",
-        "I cannot sign in, my password is not accepted",
-        "reset the password for my user name",
-        "I lost the password of my account",
+        "I forgot my password and cannot log in", "how can I reset the password of my account",
+        "the link to reset my password does not work", "my login fails although the password is right",
+        "please send me a new password", "I am locked out of my account after three wrong passwords",
+        "change my password for the web site", "the page says that my password has expired",
+        "where do I set a new password", "I cannot sign in, my password is not accepted",
+        "reset the password for my user name", "I lost the password of my account",
     ],
-    "weather": [
-        "will it rain in Oslo tomorrow",
-        "what is the weather like in Rome today",
-        "how cold does it get tonight",
-        "is there snow in the forecast for the weekend",
-        "tell me the weather forecast for Monday",
-        "do I need an umbrella this afternoon",
-        "how hot will it be in Madrid next week",
-        "what is the weather for the next five days",
-        "is a storm coming to the coast tonight",
-        "will the sun shine on Sunday",
-    ],
-    "cooking": [
-        "how long do I cook a soft boiled egg",
-        "what goes into a good tomato soup",
-        "give me a recipe for apple pie",
-        "at what temperature do I bake bread in the oven",
-        "how much salt goes into the pasta water",
-        "which spices belong in a curry",
-        "can I cook rice without a lid",
-        "how do I cook a steak in the oven",
-        "what can I cook with potatoes and leeks",
-        "how long does the soup have to simmer",
-    ],
-}
+    "weather": SENTENCES["weather"][:10],
+    "cooking": SENTENCES["cooking"][:10],
+}  # fmt: skip
 
 
 def write_sentences(path, labelled=0, kinds=("refund", "password")):

@@ -1,10 +1,12 @@
-"""`handful serve` in a process of its own, and sockets that talk to it."""
+"""`handful serve` and `handful workbench` in processes of their own, and sockets that talk to them."""
 
 import json
 import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -21,23 +23,35 @@ HEADERS = ("content-security-policy", "x-content-type-options", "referrer-policy
            "cross-origin-opener-policy", "x-frame-options")  # fmt: skip
 
 
-class Service:
-    """`handful serve` in a process of its own."""
+class Server:
+    """`handful workbench`, or another command that serves, in a process of its own, which can be killed."""
 
-    def __init__(self):
+    def __init__(self, *arguments, command="workbench", before=()):
+        line, environment = [command, *arguments, "--json"], os.environ | {"OMP_NUM_THREADS": "1"}
+        if command == "workbench":
+            line.append("--no-browser")
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - a pipe that nobody reads would stop the server
-        self.process = Forked("serve", "--json", stderr=self.log, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        if before:  # a program that starts it
+            line = [*before, sys.executable, "-m", "handful", *map(str, line)]
+            self.process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
+        else:
+            self.process = Forked(*line, stderr=self.log, env=environment)
         first = self.process.stdout.readline()
         assert first, self.logged()
-        facts = json.loads(first)
-        self.address, self.token = facts["address"], facts["token"]
+        self.facts = json.loads(first)
+        self.address, self.token = self.facts["address"], self.facts["token"]
         self.port = int(re.search(r":(\d+)/", self.address).group(1))
         self.key = f"Authorization: Bearer {self.token}\r\n".encode()
         self.host = f"Host: 127.0.0.1:{self.port}\r\n".encode()
+        self.client = self.open_client()
 
-    def client(self, **options):
+    @property
+    def database(self):
+        return Path(self.facts["project"]) / "project.sqlite"
+
+    def open_client(self):
         own = {"authorization": f"Bearer {self.token}"}
-        return httpx.Client(base_url=f"{self.address}api/v1", headers=own, timeout=120, **options)
+        return httpx.Client(base_url=f"{self.address}api/v1", headers=own, timeout=120)
 
     def connect(self, data=b"", timeout=20):
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
@@ -52,17 +66,22 @@ class Service:
 
     def children(self):
         """The processes that it started, by number (Linux)."""
-        found = []
+        pids = []
         for task in Path(f"/proc/{self.process.pid}/task").iterdir():
-            found += map(int, (task / "children").read_text().split())
-        return [pid for pid in found if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+            pids += map(int, (task / "children").read_text().split())
+        return [pid for pid in pids if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
 
     def logged(self):
         self.log.seek(0)
         return self.log.read()
 
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
     def close(self):
         """Ends it, and sees that nothing went wrong that it did not expect."""
+        self.client.close()
         self.process.send_signal(signal.SIGINT)
         self.process.wait(30)
         self.process.stdout.close()
@@ -103,7 +122,7 @@ def request(service, line, *lines, body=b"", host=True, key=True):
 
 def is_answered_quickly(service, seconds=2.0):
     begun = time.perf_counter()
-    with service.client() as client:
+    with service.open_client() as client:
         answer = client.get("/health")
     assert answer.status_code == 200, answer.text
     assert time.perf_counter() - begun < seconds

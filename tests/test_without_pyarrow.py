@@ -55,34 +55,20 @@ def test_a_pile_is_labelled_from_any_file_that_needs_no_pyarrow(no_pyarrow, hand
     assert labels_of(tmp_path / "new.csv").items() >= RIGHT.items()
 
 
-def test_results_are_the_same_with_and_without_it(handful, tmp_path, request):
+def test_results_are_the_same_with_and_without_it_and_are_used_again(handful, tmp_path, request):
     write(pile(), tmp_path / "pile.npz")
     assert handful("label", "pile.npz", "-o", "with").returncode == 0
     from pyarrow import parquet
 
     exact = parquet.read_table(tmp_path / "with" / "labels.parquet").to_pylist()
+    written = (tmp_path / "with" / "labels.csv").read_bytes()
     request.getfixturevalue("no_pyarrow")
-    assert handful("label", "pile.npz", "-o", "without").returncode == 0
-    assert (tmp_path / "without" / "labels.csv").read_bytes() == (tmp_path / "with" / "labels.csv").read_bytes()
-    again = read_table(tmp_path / "without" / "labels.csv").to_pylist()
-    assert again == exact
-
-
-def test_new_results_leave_no_earlier_parquet_table(handful, tmp_path, request):
-    write(pile(), tmp_path / "pile.npz")
-    assert handful("label", "pile.npz", "-o", "out").returncode == 0
-    assert (tmp_path / "out" / "labels.parquet").is_file()
-    request.getfixturevalue("no_pyarrow")
-    assert handful("label", "pile.npz", "-o", "out", "--overwrite").returncode == 0
-    assert not (tmp_path / "out" / "labels.parquet").exists()
-
-
-def test_results_are_used_again(no_pyarrow, handful, tmp_path):
-    write(pile(), tmp_path / "pile.npz")
-    assert handful("label", "pile.npz", "-o", "out").returncode == 0
-    assert labels_of(tmp_path / "out" / "labels.csv") == RIGHT
-    assert {question.name for question in Project(tmp_path / "out").check(100)} == set(RIGHT)
-    done = handful("promote", "out", "1=cat", "-o", "more")
+    assert handful("label", "pile.npz", "-o", "with", "--overwrite").returncode == 0
+    assert not (tmp_path / "with" / "labels.parquet").exists()  # it would be that of the earlier results
+    assert (tmp_path / "with" / "labels.csv").read_bytes() == written
+    assert read_table(tmp_path / "with" / "labels.csv").to_pylist() == exact
+    assert {question.name for question in Project(tmp_path / "with").check(100)} == set(RIGHT)
+    done = handful("promote", "with", "1=cat", "-o", "more")
     assert done.returncode == 0, done.stderr
     assert "cat" in labels_of(tmp_path / "more" / "labels.csv").values()
 
@@ -115,10 +101,3 @@ def test_what_needs_it_names_the_install_command_before_any_work(no_pyarrow, han
     with pytest.raises(ImportError, match="to_arrow.* needs pyarrow"):
         result.to_arrow()
     assert result.to_pandas()["closest"].tolist() == [0]
-
-
-def test_the_demo_runs(no_pyarrow, handful, tmp_path):
-    done = handful("demo", "-o", "demo", "--tasks", "2")
-    assert done.returncode == 0, done.stderr
-    assert read_table(tmp_path / "demo" / "labels.csv").num_rows == 300
-    assert not (tmp_path / "demo" / "labels.parquet").exists()

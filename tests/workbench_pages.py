@@ -5,25 +5,10 @@ import re
 import time
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from PIL import Image
 
 from handful.features import digits
 
 TEXT = "document.getElementById('{}').textContent.trim()"
-
-
-def write_pile(folder, names, which):
-    """PNGs of the digits' drawings, and a table of their pixels: no backbone is needed."""
-    features, _ = digits()
-    features = np.asarray(features, np.float32)[which]
-    for name, drawing in zip(names, features, strict=True):
-        grey = 255 - np.kron(drawing.reshape(8, 8) / max(1.0, drawing.max()) * 255, np.ones((8, 8)))
-        Image.fromarray(grey.astype(np.uint8)).save(folder / name)
-    table = pa.table({"path": names, "embedding": list(features)})
-    pq.write_table(table, folder / "pile.parquet")
-    return folder / "pile.parquet"
 
 
 def mixed(known=30, unknown=20):

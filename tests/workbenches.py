@@ -1,40 +1,40 @@
 """Small projects for the tests of the workbench: digits as pictures with a table of their pixels, and a client."""
 
 import json
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
-from pathlib import Path
 
-import httpx
 import numpy as np
-from forks import Forked
 from PIL import Image
+
+from handful.features import digits
 
 TOKEN, PORT = "t" * 43, 8321
 OWN = {"authorization": f"Bearer {TOKEN}"}
 API = f"http://127.0.0.1:{PORT}/api/v1"
 
 
-def write_digits(folder, count=180, kinds=5, pictures=True):
-    """PNGs of a few kinds of digits, and digits.parquet with their pixels; gives the kind of each file name."""
+def write_pile(folder, names, which, table="pile.parquet", pictures=True):
+    """PNGs of some of scikit-learn's digits, and a table of their pixels: no backbone is needed."""
     import pyarrow as pa
     from pyarrow import parquet
-    from sklearn.datasets import load_digits
 
-    digits = load_digits()
-    chosen = np.flatnonzero(digits.target < kinds)[:count]
-    names = [f"d{i:04d}.png" for i in chosen]
+    features = np.asarray(digits()[0], np.float32)[which]
     folder.mkdir(parents=True, exist_ok=True)
-    for name, i in zip(names, chosen, strict=True) if pictures else ():
-        pixels = np.kron(255 - 15 * digits.images[i], np.ones((4, 4)))
-        Image.fromarray(pixels.astype(np.uint8)).save(folder / name)
-    table = pa.table({"path": names, "embedding": digits.data[chosen].astype(np.float32).tolist()})
-    parquet.write_table(table, folder / "digits.parquet")
-    return dict(zip(names, digits.target[chosen].tolist(), strict=True))
+    for name, drawing in zip(names, features, strict=True) if pictures else ():
+        grey = 255 - np.kron(drawing.reshape(8, 8) / max(1.0, drawing.max()) * 255, np.ones((8, 8)))
+        Image.fromarray(grey.astype(np.uint8)).save(folder / name)
+    parquet.write_table(pa.table({"path": names, "embedding": list(features)}), folder / table)
+    return folder / table
+
+
+def write_digits(folder, count=180, kinds=5, pictures=True):
+    """PNGs of a few kinds of digits, and digits.parquet with their pixels; gives the kind of each file name."""
+    labels = np.asarray(digits()[1])
+    chosen = np.flatnonzero(labels < kinds)[:count]
+    names = [f"d{i:04d}.png" for i in chosen]
+    write_pile(folder, names, chosen, "digits.parquet", pictures)
+    return dict(zip(names, labels[chosen].tolist(), strict=True))
 
 
 def client_of(project, token=TOKEN):
@@ -91,37 +91,3 @@ def run(client, project, **options):
     assert answer.status_code == 202, answer.text
     assert project.worker.wait(60)
     return client.get("/project").json()
-
-
-class Server:
-    """`handful workbench` in a process of its own, which can be killed."""
-
-    def __init__(self, *arguments, command="workbench", before=()):
-        own = [] if command == "serve" else ["--no-browser"]
-        line, environment = [command, *map(str, arguments), *own, "--json"], os.environ | {"OMP_NUM_THREADS": "1"}
-        if before:
-            line = [*before, sys.executable, "-m", "handful", *line]
-            self.process = subprocess.Popen(
-                line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-            )
-        else:
-            self.process = Forked(*line, env=environment)
-        first = self.process.stdout.readline()
-        assert first, self.process.stderr.read()
-        self.facts = json.loads(first)
-        headers = {"authorization": f"Bearer {self.facts['token']}"}
-        self.client = httpx.Client(base_url=f"{self.facts['address']}api/v1", headers=headers, timeout=30)
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def close(self):
-        self.client.close()
-        self.process.send_signal(signal.SIGINT)
-        said = self.process.communicate(timeout=30)[1]
-        assert "Traceback" not in said, said
-
-    @property
-    def database(self):
-        return Path(self.facts["project"]) / "project.sqlite"

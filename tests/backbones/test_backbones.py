@@ -1,9 +1,5 @@
-"""Backbones: weights are read without running anything, names are told apart, errors say what to do."""
+"""Backbones: names are told apart, errors say what to do, pictures are prepared as a network wants them."""
 
-import collections
-import os
-import pickle
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -13,114 +9,8 @@ import pytest
 from PIL import Image
 
 from handful.backbones import efficientnet, list_backbones, load_backbone
-from handful.backbones.efficientnet import read_state_dict
 from handful.backbones.preprocessing import Preprocessing
 from handful.utils.cache_folder import cache_folder
-
-# --- the reader of state dicts
-
-
-def old_file(state: bytes, keys: list[str] = (), storages: bytes = b"") -> bytes:
-    """A file of torch's old serialisation around the pickle of a state dict."""
-    system = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
-    head = b"".join(pickle.dumps(x, 2) for x in (0x1950A86A20F9469CFC6C, 1001, system))
-    return head + state + pickle.dumps(list(keys), 2) + storages
-
-
-def tensor_pickle(shape, strides, count, offset=0) -> bytes:
-    """{"w": tensor} with a storage of `count` float32, written out by hand."""
-
-    def number(n):
-        return b"J" + struct.pack("<i", n)
-
-    def numbers(values):
-        return b"(" + b"".join(map(number, values)) + b"t"
-
-    def text(value):
-        return b"X" + struct.pack("<I", len(value)) + value.encode()
-
-    storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + number(count) + b"NtQ"
-    arguments = b"(" + storage + number(offset) + numbers(shape) + numbers(strides) + b"\x89}t"
-    return b"\x80\x02}" + text("w") + b"ctorch._utils\n_rebuild_tensor_v2\n" + arguments + b"Rs."
-
-
-def written(tmp_path, content: bytes) -> Path:
-    path = tmp_path / "weights.pth"
-    path.write_bytes(content)
-    return path
-
-
-def floats(values) -> bytes:
-    return struct.pack("<q", len(values)) + np.asarray(values, "<f4").tobytes()
-
-
-def test_strided_tensor_written_by_hand(tmp_path):
-    content = old_file(tensor_pickle((2, 3), (1, 2), 6), ["0"], floats(range(6)))
-    np.testing.assert_array_equal(read_state_dict(written(tmp_path, content))["w"], [[0, 2, 4], [1, 3, 5]])
-
-
-class Evil:
-    def __init__(self, *call):
-        self.call = call
-
-    def __reduce__(self):
-        return self.call
-
-
-def test_an_evil_pickle_is_refused_and_not_run(tmp_path):
-    mark = tmp_path / "ran"
-    for protocol in range(6):
-        evil = pickle.dumps({"w": Evil(os.system, (f"touch {mark}",))}, protocol)
-        for content in (old_file(evil), evil):
-            with pytest.raises(ValueError, match=r"weights.pth") as refusal:
-                read_state_dict(written(tmp_path, content))
-    assert "asks for" in str(refusal.value)
-    assert not mark.exists()
-
-
-def test_anything_but_a_whole_state_dict_is_refused(tmp_path):
-    whole = old_file(tensor_pickle((2, 3), (3, 1), 6), ["0"], floats(range(6)))
-    read_state_dict(written(tmp_path, whole))
-    contents = [whole[:end] for end in range(0, len(whole), 7)] + [whole + b"\0"]
-    contents += [old_file(pickle.dumps(value, 2)) for value in ([1, 2], {"w": 1}, {"w": {}}, {1: None}, "text", None)]
-    contents += [
-        old_file(tensor_pickle(shape, strides, count, offset), ["0"], floats(range(count)))  # outside its storage
-        for shape, strides, count, offset in (
-            ((2**15, 2**15), (0, 0), 1, 0),  # a stride of 0 that stands for gigabytes
-            ((4,), (1,), 3, 0),
-            ((2,), (2,), 2, 0),
-            ((2,), (1,), 2, 1),
-            ((2,), (-1,), 2, 1),
-            ((2, 1), (1,), 2, 0),
-        )
-    ]
-    lie = struct.pack("<q", 2**31 - 1)  # a storage larger than the file
-    contents.append(old_file(tensor_pickle((2,), (1,), 2**31 - 1), ["0"], lie + bytes(8)))
-    for content in contents:
-        with pytest.raises(ValueError, match="weights.pth"):
-            read_state_dict(written(tmp_path, content))
-
-
-@pytest.mark.torch
-def test_a_state_dict_is_what_torch_wrote(tmp_path):
-    import torch
-
-    state = collections.OrderedDict(
-        plain=torch.arange(6.0).reshape(2, 3),
-        strided=torch.arange(24.0).reshape(4, 3, 2).permute(2, 0, 1),
-        part=torch.arange(10.0)[3:7],
-        steps=torch.tensor(7),
-    )
-    path = tmp_path / "weights.pth"
-    for zipped in (False, True):
-        torch.save(state, path, _use_new_zipfile_serialization=zipped)
-        read = read_state_dict(path)
-        assert list(read) == list(state)
-        for name, tensor in state.items():
-            np.testing.assert_array_equal(read[name], tensor.numpy())
-            assert read[name].dtype == tensor.numpy().dtype
-            assert read[name].flags.c_contiguous
-
 
 # --- what is missing
 
@@ -203,9 +93,6 @@ def test_unknown_names_list_the_known_ones():
         load_backbone(3)
     with pytest.raises(ValueError, match="threads is 0"):
         load_backbone("pixels", threads=0)
-
-
-def test_the_list_agrees_with_what_is_loaded():
     info = {entry.name: entry for entry in list_backbones()}
     assert next(iter(info)) == "efficientnet_lite0"
     for name in ("pixels", "omniglot"):

@@ -139,7 +139,9 @@ def test_labels_are_those_of_one_machine_and_nothing_is_embedded_again(nodes, tm
     fill(tmp_path, 12)
     (tmp_path / "pile" / "bad.jpg").write_text("text")
     command = ("label", "examples", "pile", "--json", *PIXELS)
-    here, there = (json.loads(handful(*command, "-o", *out).stdout) for out in (["here"], ["there", *RAY]))
+    done = [handful(*command, "-o", *out) for out in (["here"], ["there", *RAY])]
+    assert [each.returncode for each in done] == [0, 0], [each.stderr for each in done]
+    here, there = (json.loads(each.stdout) for each in done)
     expected, rows = (rows_of(f"{out}/labels.csv") for out in ("here", "there"))
     assert len(rows) == 36
     names = [name for name in expected[0] if name.startswith("p_") or name in ("confidence", "outlier_score")]

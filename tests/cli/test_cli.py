@@ -110,6 +110,14 @@ def test_info_says_what_a_file_holds(tmp_path):
     assert found["ways"] == {"1": 3, "5": 3, "10": 3}
 
 
+def test_info_without_a_file_says_whether_there_are_kernels():
+    from handful.engines.kernels import levels
+
+    facts = json.loads(handful("info", "--json").stdout)
+    assert ("NumPy does their work" in facts["kernels in C"]) == (not levels())
+    assert f"NumPy: {facts['NumPy']}" in handful("info").stdout
+
+
 def test_info_on_a_broken_file_is_one_sentence(tmp_path):
     (tmp_path / "set.parquet").write_bytes(b"PAR1 but no more")
     done = handful("info", tmp_path / "set.parquet")

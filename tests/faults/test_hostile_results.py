@@ -3,6 +3,7 @@
 What the user's own runs wrote is obeyed without a question. The file itself is attacked in test_hostile_projects.py.
 """
 
+import io
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from piles import contents, finish, start
-from test_groups import table
+from test_promote import table
 
 from handful.project import Project
 
@@ -46,33 +47,19 @@ def stranger(results, folder, job=None):
 
 DAMAGED = {
     "no JSON": "{",
-    "empty": "",
     "a list": "[]",
-    "null": "null",
     "20,000 lists deep": "[" * 20_000,
     "an unknown entry": {"command": "rm -rf ~"},
     "examples are a number": {"examples": 7},
-    "examples are missing": {"examples": None},
     "examples with a NUL": {"examples": "/tmp\0/etc"},
-    "examples of 50,000 characters": {"examples": "/" + "x" * 50_000},
-    "examples without a character": {"examples": ""},
     "the pile is a list": {"pile": ["/"]},
-    "the base is an object": {"base": {"path": "/"}},
-    "the place of unknowns is a list": {"unknown": ["/"]},
-    "the decision is a list": {"decision": []},
     "the decision names a file": {"decision": {"base": "/etc/passwd"}},
-    "the method is a list": {"decision": {"method": ["kdo"]}},
-    "the share is an object": {"decision": {"outlier_share": {}}},
     "the share is 7": {"decision": {"outlier_share": 7}},
-    "the rate is text": {"decision": {"unknown_rate": "1"}},
-    "the backbone is a number": {"backbone": 3},
     "the backbone's threads": {"backbone_options": {"threads": 100_000}},
     "an export of another name": {"formats": ["../../autostart"]},
     "sorted by burning": {"sort": "burn"},
     "results are text": {"results": "/"},
-    "results are numbers": {"results": [1]},
     "an engine that is none": {"engine": "nuclear"},
-    "strict is text": {"strict": "no"},
 }
 NEAR = {"examples": "OUT/t.csv", "results": ["OUT"]}  # all of them are in the folder
 STRANGE = {
@@ -89,57 +76,62 @@ STRANGE = {
 }
 
 
-def test_a_job_that_no_run_stored_is_refused_even_if_the_user_agrees(results, sandbox, tmp_path):
+def refusal(handful, *arguments):
+    """The sentence with which a command is refused."""
+    done = handful(*arguments)
+    assert done.returncode == 1, done
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def test_a_job_that_no_run_stored_is_refused_even_if_the_user_agrees(results, handful, tmp_path):
     for number, (what, job) in enumerate(DAMAGED.items()):
         folder = stranger(results, tmp_path / f"{number}", job)
         before = contents(folder)
-        for command in ("label", "promote"):
-            names = ("1=hen",) if command == "promote" else ()
-            said = sandbox.refuses(command, folder, *names, "--yes")
+        for command in (("label", folder), ("promote", folder, "1=hen")):
+            said = refusal(handful, *command, "--yes")
             assert "cannot be used: what it says of the pile is damaged" in said, what
-            assert said.count("\n") == 1, what
         assert contents(folder) == before, what
 
 
-def test_paths_of_a_stranger_are_named_and_asked_for(results, sandbox, tmp_path):
+def test_paths_of_a_stranger_are_named_and_asked_for(results, sandbox, handful, tmp_path):
     for number, (what, (entries, sentence)) in enumerate(STRANGE.items()):
         folder = tmp_path / f"{number}"
         job = json.loads(json.dumps(NEAR | entries).replace("OUT", str(folder)))
         stranger(results, folder, job)
         shutil.copy(sandbox.folder / "t.csv", folder)
         (folder / "link").symlink_to("/etc")
-        for command in (("label",), ("promote", "1=hen")):
-            said = sandbox.refuses(command[0], folder, *command[1:])
+        for command in (("label", folder), ("promote", folder, "1=hen")):
+            said = refusal(handful, *command)
             assert "was not written by a run of yours on this machine, and asks to use" in said, what
             assert sentence in said, what
             assert said.count("(") == 1, what
             assert "give --yes if that is right" in said, what
-
-
-def test_a_job_that_names_nothing_outside_its_folder_is_done(results, sandbox, tmp_path):
-    out = tmp_path / "out"
-    stranger(results, out, {"examples": str(out / "t.csv"), "results": [str(out)]})
-    shutil.copy(sandbox.folder / "t.csv", out)
-    done = sandbox.run("promote", out, "1=hen", "-o", tmp_path / "second")
-    assert done.code == 0, done.stderr
+    out = stranger(
+        results, tmp_path / "out", {"examples": str(tmp_path / "out/t.csv"), "results": [str(tmp_path / "out")]}
+    )
+    shutil.copy(sandbox.folder / "t.csv", out)  # all that it names is in its folder
+    assert handful("promote", out, "1=hen", "-o", tmp_path / "second").returncode == 0
     assert (tmp_path / "second" / "labels.csv").is_file()
 
 
-def test_what_a_job_asks_for_is_checked_as_if_the_user_had_asked(results, sandbox, tmp_path):
-    cases = [
+def test_what_a_job_asks_for_is_checked_as_if_the_user_had_asked(results, handful, tmp_path):
+    for number, (job, options, sentence) in enumerate((
         ({"examples": "/nowhere/at/all"}, (), "is gone: put it back"),
         ({"pile": "/tmp"}, (), "not one of each"),
         ({"examples": sys.executable}, (), "python"),
         ({}, ("--sort", "copy"), "--sort sorts pictures"),
-    ]
-    for number, (job, options, sentence) in enumerate(cases):
+    )):  # fmt: skip
         folder = stranger(results, tmp_path / f"{number}", job)
-        assert sentence in sandbox.refuses("label", folder, "--yes", *options)
+        assert sentence in refusal(handful, "label", folder, "--yes", *options)
 
 
 def test_at_a_terminal_the_user_sees_what_would_be_read_and_is_asked_once(results, sandbox, tmp_path, own_cache):
     pty = pytest.importorskip("pty")
-    out, path = stranger(results, tmp_path / "out"), str(sandbox.folder / "t.csv")
+    out, path = (
+        stranger(results, tmp_path / "out", {"id": "1" * 32}),
+        str(sandbox.folder / "t.csv"),
+    )  # not agreed to above
     for answer, code in ((b"n\n", 1), (b"y\n", 0)):
         master, slave = pty.openpty()
         process = start("label", out, cwd=tmp_path, stdin=slave)
@@ -173,11 +165,12 @@ def test_ones_own_results_need_no_question_until_the_job_is_changed(tmp_path, ha
     assert not Path("third").exists()
 
 
-def test_what_is_shown_beside_a_question_may_be_damaged(results, sandbox, tmp_path):
+def test_what_is_shown_beside_a_question_may_be_damaged(results, handful, tmp_path, monkeypatch):
     """labels.csv is only shown: the answers are stored elsewhere."""
     for number, content in enumerate([b"", b"PAR1" * 100, b"path\n\xff\n", b'path,label\n"a', b"label\ncat\n"]):
         folder = Path(shutil.copytree(results, tmp_path / f"{number}"))
         (folder / "labels.csv").write_bytes(content)
-        done = sandbox.run("check", folder, stdin="y\n")
-        assert done.code == 0, done.stderr
+        monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+        done = handful("check", folder)
+        assert done.returncode == 0, done.stderr
         assert "Checked 1 of" in done.stdout

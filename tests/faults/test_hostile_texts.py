@@ -1,11 +1,12 @@
 """Tables of texts and files of corrections by strangers: a sentence, and nothing is written."""
 
+import io
 import json
 import os
 
 import pytest
 from piles import contents
-from test_groups import table
+from test_promote import table
 
 from handful.features.text_table import read_text_table
 from handful.project.corrections import MAX_CLASS_NAME_LENGTH, MAX_CORRECTIONS_BYTES
@@ -41,8 +42,10 @@ def test_a_record_is_a_view_that_is_not_believed(handful, tmp_path, monkeypatch)
     record = json.loads((tmp_path / "out" / "results.json").read_text())
     for column in (3, ["text"], "x" * 10_000, "../../etc/passwd", "outlier_score", ""):
         (tmp_path / "out" / "results.json").write_text(json.dumps(record | {"text_column": column}))
-        done = handful("check", "out", "--json")
+        monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+        done = handful("check", "out")
         assert done.returncode == 0, done.stderr
+        assert "Checked" in done.stdout or "looked at" in done.stdout.lower()
 
 
 # ---- corrections

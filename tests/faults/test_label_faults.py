@@ -8,10 +8,8 @@ import os
 import shutil
 import signal
 import sqlite3
-import struct
 import sys
 import time
-import zlib
 from pathlib import Path
 
 import forks
@@ -34,32 +32,15 @@ def here(tmp_path):
     return fill(tmp_path, count=3)
 
 
-def jpeg(path, **options):
-    picture("left", 9, (120, 90)).save(path, "JPEG", **options)
-
-
-def bomb(path):
-    """A PNG whose header promises 60,000 x 60,000 pixels."""
-
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
-    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + body)
-
-
 def cut(path):
-    jpeg(path)
+    picture("left", 9, (120, 90)).save(path, "JPEG")
     os.truncate(path, path.stat().st_size // 2)
 
 
-BAD = {  # by name: how it is made, and what is said of it
+BAD = {  # by name: how it is made, and what is said of it. More kinds are in tests/backbones/test_pictures.py
     "empty.png": (Path.touch, "is an empty file"),
-    "text.jpg": (lambda p: p.write_text("hello"), "is not a JPEG"),
     "page.jpg": (lambda p: p.write_text("<!DOCTYPE html><script>alert(1)</script>"), "is a web page"),
     "cut.jpg": (cut, "cut short"),
-    "bomb.png": (bomb, "pixels, and at most 89.5 million are decoded"),
     "nowhere.png": (lambda p: p.symlink_to("none.png"), "is a link to a missing file"),
     "itself.png": (lambda p: p.symlink_to("itself.png"), "cannot be read"),
     "pipe.png": (os.mkfifo, "is not a regular file"),
@@ -79,9 +60,9 @@ def test_bad_pictures_are_skipped_and_told_of_and_the_others_are_labelled(here, 
         assert reason in page.read_text("utf-8")
     assert contents("pile") == before
     people = handful(*COMMAND, "--overwrite").stdout
-    assert "8 files were skipped; the reasons are listed below." in people
+    assert "6 files were skipped; the reasons are listed below." in people
     assert all(f"'pile/{name}': " in people for name in BAD)
-    assert len(json.loads(handful("predict", "out/model.safetensors", "pile", "--json").stdout)["skipped"]) == 8
+    assert len(json.loads(handful("predict", "out/model.safetensors", "pile", "--json").stdout)["skipped"]) == 6
     for name in BAD.keys() - {"empty.png"}:
         (here / "pile" / name).unlink()
     assert_refused(handful(*COMMAND, "--overwrite", "--set", "strict=true"), "pile/empty.png is an empty file")
@@ -94,7 +75,7 @@ GOOD = {
     "palette.gif": lambda p: picture("left", 12).convert("P").save(p),
     "transparent.png": lambda p: picture("left", 13).convert("RGBA").save(p),
     "one pixel.bmp": lambda p: Image.new("1", (1, 1)).save(p),
-    "UPPER.JPEG": jpeg,
+    "UPPER.JPEG": lambda p: picture("left", 9).save(p),
     "a\nb.png": lambda p: picture("left", 14).save(p),
     "<script>alert(1)<!--&amp;.png": lambda p: picture("left", 15).save(p),
     "ⓤ̈ñ\u202eí 🐣 \u2028.png": lambda p: picture("left", 16).save(p),
@@ -147,30 +128,22 @@ def test_a_loop_of_links_is_walked_once(here, handful):
 def test_a_link_out_of_a_folder_is_told_of_and_not_read(here, handful):
     """In the pile and in the examples, for pictures and texts, and for every command that reads a folder."""
     fill_texts(here / "texts")
-    secret = here / "secret"
-    fill(secret, count=1)
+    secret = fill(here / "secret", count=1)
     (secret / "diary.txt").write_text("the secret words of the diary")
-    cases = (
-        (("label", "examples", "pile", "-o", "out", "--sort", "copy", *PIXELS), "pile", "examples/left"),
-        (
-            ("label", "texts/examples", "texts/pile", "-o", "out2", "--sort", "copy"),
-            "texts/pile",
-            "texts/examples/card",
-        ),
-        (("embed", "pile", "-o", "pile.parquet", *PIXELS), "pile", "pile"),
-        (("predict", "out/model.safetensors", "pile", "pile/left0.png", "-o", "labels.csv"), "pile", "pile"),
-    )
-    for _, pile, other in cases[:2]:
-        for place in (pile, other):
-            (here / place / "far").symlink_to(secret)
-            (here / place / "far.png").symlink_to(secret / "pile" / "left0.png")
-            (here / place / "far.txt").symlink_to(secret / "diary.txt")
-            (here / place / "proc").symlink_to("/proc")
-    for command, pile, other in cases:
+    for place in ("pile", "examples/left", "texts/pile", "texts/examples/card"):
+        (here / place / "far").symlink_to(secret)
+        (here / place / "far.png").symlink_to(secret / "pile" / "left0.png")
+        (here / place / "far.txt").symlink_to(secret / "diary.txt")
+    for command, suffix, places in (
+        (("label", "examples", "pile", "-o", "out", "--sort", "copy", *PIXELS), ".png", ("pile", "examples/left")),
+        (("label", "texts/examples", "texts/pile", "-o", "out2", "--sort", "copy"), ".txt",
+         ("texts/pile", "texts/examples/card")),
+        (("embed", "pile", "-o", "pile.parquet", *PIXELS), ".png", ("pile",)),
+        (("predict", "out/model.safetensors", "pile", "pile/left0.png", "-o", "labels.csv"), ".png", ("pile",)),
+    ):  # fmt: skip
         done = handful(*command, "--json")
         assert done.returncode == 0, done.stderr
-        suffix = ".txt" if "texts" in pile else ".png"
-        expected = {f"{place}/{name}" for place in (pile, other) for name in ("far", f"far{suffix}", "proc")}
+        expected = {f"{place}/{name}" for place in places for name in ("far", f"far{suffix}")}
         skipped = json.loads(done.stdout)["skipped"]
         assert {row["path"] for row in skipped if "is a link that leads out" in row["reason"]} == expected
     assert not [path for out in ("out", "out2") for path in (here / out).rglob("far*")]
@@ -305,7 +278,7 @@ def test_a_sorted_folder_replaces_the_one_of_before_but_no_file_that_is_nowhere_
     assert [path.name for path in Path("out").rglob("*")] == ["sorted", "left", "mine.png"]
     Path("out/sorted/left/mine.png").unlink()
     pile = len(contents("pile"))
-    for how, other in (("copy", "copy"), ("copy", "link"), ("link", "copy")):
+    for how, other in (("copy", "link"), ("link", "copy")):
         assert handful(*COMMAND, "--sort", how, "--overwrite").returncode == 0
         copied = next(Path("out/sorted").glob("*/left0.png"))
         copied.rename(copied.with_name("renamed.png"))
@@ -322,11 +295,6 @@ def test_a_sorted_folder_replaces_the_one_of_before_but_no_file_that_is_nowhere_
     before = contents(".")  # the pile is in the folder that would be replaced, itself or by a link
     again = ("label", "examples", "out/sorted", *COMMAND[3:], "--sort", "link", "--overwrite")
     assert_refused(handful(*again), "is not a copy of a file of the pile")
-    Path("linked").mkdir()
-    for path in Path("out/sorted").glob("*/*"):
-        Path("linked", path.name).symlink_to(path.resolve())
-    assert_refused(handful("label", "examples", "linked", *again[3:]), "is a link that leads out of the folder")
-    shutil.rmtree("linked")
     assert contents(".") == before
     Path("pile/left1.png").unlink()
     before = contents(".")

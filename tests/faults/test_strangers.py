@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from piles import fill
+from piles import assert_refused, fill
 from strangers import ADDED, OPSET, POOL, ZERO, N, T, constant, graph_of, onnx, save, value
 
 from handful.backbones import load_backbone
@@ -129,11 +129,11 @@ def test_a_sequence_and_a_long_name_of_the_output_are_sentences(tmp_path):
     assert len(str(refusal.value)) < 500
 
 
-def test_numbers_that_are_not_finite_skip_their_pictures_and_nothing_is_written(tmp_path, sandbox):
+def test_numbers_that_are_not_finite_skip_their_pictures_and_nothing_is_written(tmp_path, handful):
     fill(tmp_path)
     nodes = [*POOL, N("Sub", ["flat", "flat"], ["z"]), N("Div", ["z", "z"], ["y"])]
     path = save(tmp_path / "model.onnx", nodes)
-    sandbox.refuses("embed", tmp_path / "pile", "--backbone", path, "-o", tmp_path / "out.npz", "--no-cache")
+    assert_refused(handful("embed", "pile", "--backbone", path, "-o", "out.npz", "--no-cache"), "no picture")
     assert not (tmp_path / "out.npz").exists()
 
 

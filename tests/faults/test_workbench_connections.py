@@ -5,8 +5,8 @@ import socket
 import time
 
 import pytest
-from servers import KIND, POST, SMALL, answers_in, is_answered_quickly, read_all, request, wait_until
-from workbenches import Server, write_digits
+from servers import KIND, POST, SMALL, Server, answers_in, is_answered_quickly, read_all, request, wait_until
+from workbenches import write_digits
 
 pytest.importorskip("fastapi")
 
@@ -34,7 +34,7 @@ def test_silent_connections_keep_nobody_out_until_there_are_too_many(service):
         close_all(connections)
 
     def is_free():
-        with service.client() as client:
+        with service.open_client() as client:
             return client.get("/health").status_code == 200
 
     wait_until(is_free, 20)
@@ -44,7 +44,7 @@ def test_a_body_that_comes_slowly_is_read_and_keeps_nobody_out(service):
     body = json.dumps(SMALL).encode()
     slow = [service.connect(request(service, POST, KIND, b"Content-Length: %d" % len(body))) for _ in range(10)]
     try:
-        with service.client() as client:
+        with service.open_client() as client:
             for start in range(0, len(body), 40):
                 for connection in slow:
                     connection.sendall(body[start : start + 40])

@@ -100,21 +100,12 @@ def test_a_small_concentration_is_very_unequal_and_a_large_one_is_not():
     assert large == (0, 0)
 
 
-@pytest.mark.parametrize("name", ["unequal_shots", "unequal_queries"])
-@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
-def test_a_concentration_that_is_none_is_refused(name, value):
-    with pytest.raises(ValueError, match=f"{name} is {value}: give a concentration above 0"):
-        Protocol(**{name: value})
-
-
-def test_a_count_below_the_least_is_refused():
-    for name in (
-        "ways",
-        "shots",
-        "queries",
-        "outlier_ways",
-        "outlier_queries",
-    ):
+def test_counts_and_concentrations_that_are_none_are_refused():
+    for name in ("unequal_shots", "unequal_queries"):
+        for value in (0, -1, float("nan"), float("inf")):
+            with pytest.raises(ValueError, match=f"{name} is {value}: give a concentration above 0"):
+                Protocol(**{name: value})
+    for name in ("ways", "shots", "queries", "outlier_ways", "outlier_queries"):
         with pytest.raises(ValueError, match=f"{name} is -1: at least"):
             Protocol(**{name: -1})
 

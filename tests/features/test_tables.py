@@ -279,7 +279,7 @@ def test_no_class_is_called_unknown(handful, tmp_path):
 def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
     from PIL import Image
 
-    from handful.project.items import read_examples
+    from handful.project import read_examples
 
     class Backbone:
         kind, name, fingerprint, dimension, base = "pictures", "mean", "1", 3, None

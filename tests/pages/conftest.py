@@ -1,37 +1,27 @@
 """Fixtures of the tests of pages: the workbench as a process of its own, and a browser that logs no error."""
 
-import json
-import os
 from pathlib import Path
 
 import pytest
-from forks import Forked
 from reports import listeners, reload
+from servers import Server
 
 from handful.report import write
 
 
 @pytest.fixture
-def serve(tmp_path):
+def serve(own_cache):
     """Start the workbench on a table as its own process; gives the address to open."""
     running = []
 
     def start(opened):
-        command = ["workbench", str(opened), "--no-browser", "--port", "0", "--json"]
-        quiet = os.environ | {"OMP_NUM_THREADS": "1", "HANDFUL_CACHE": str(tmp_path / "cache")}
-        log = (tmp_path / "server.log").open("a")
-        running.append((Forked(*command, stderr=log, env=quiet), log))
-        line = running[-1][0].stdout.readline()
-        assert line, (tmp_path / "server.log").read_text()
-        return json.loads(line)["url"]
+        running.append(Server(opened, "--port", "0"))
+        return running[-1].facts["url"]
 
     start.running = running
     yield start
-    for process, log in running:
-        process.terminate()
-        process.wait(10)
-        process.stdout.close()
-        log.close()
+    for server in running:
+        server.close()
 
 
 @pytest.fixture

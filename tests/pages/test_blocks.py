@@ -1,16 +1,17 @@
-"""Every code block of the README and of the documentation runs when it is pasted alone, into an empty folder."""
+"""Every code block of the pages runs when it is pasted alone, into an empty folder, and prints what the page shows."""
 
 import json
 import re
 
 import pytest
-from doc_pages import DOCS, MAKE, ROOT, blocks_of, run_page
+from doc_pages import DOCS, MAKE, ROOT, blocks_of, is_printed, outputs_on, run_page
 
 if not DOCS.exists():
     pytest.skip("the documentation is not part of this copy", allow_module_level=True)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 SHOWN_ONLY = {"text", "csv", "math", "html", "toml"}  # output, files, equations
+COMMANDS_SHOWN = ("items-that-keep-coming.md", "other-languages.md", "server.md")  # `text` that is no output
 TUTORIALS = ("embeddings.md", "paper-table.md", "pictures.md", "texts.md")  # test_tutorials.py runs them
 
 
@@ -28,7 +29,10 @@ def pages_to_run():
 
 @pytest.mark.parametrize(("page", "need"), list(pages_to_run()))
 def test_the_blocks_of_a_page_run_when_they_are_pasted_alone(page, need, own_cache, tmp_path):
-    assert run_page(page, tmp_path, need, alone=True)
+    printed = run_page(page, tmp_path, need, alone=True)
+    assert printed
+    lines = outputs_on(page) if need is None and page.name not in COMMANDS_SHOWN else ()
+    assert [line for line in lines if not is_printed(line, "\n".join(printed))] == []
 
 
 def test_a_block_that_fails_would_be_noticed(tmp_path):

@@ -187,17 +187,6 @@ def test_a_broken_example_fails(tmp_path):
         site.run_script(path)
 
 
-@pytest.mark.slow
-def test_a_second_build_reads_the_cache_unless_the_notebook_has_changed(tmp_path):
-    path, store = tmp_path / "clock.ipynb", tmp_path / "cache"
-    nbformat.write(notebook_of("import time; print(time.time_ns())"), path)
-    first = site.notebook_page(path, store)
-    assert site.notebook_page(path, store) == first
-    nbformat.write(notebook_of("import time; print(time.time_ns(), 'later')"), path)
-    assert site.notebook_page(path, store) != first
-    assert len(list(store.iterdir())) == 1
-
-
 def test_outputs_become_markdown():
     pandas = pytest.importorskip("pandas", reason="needs pandas")
     new_output = nbformat.v4.new_output

@@ -78,12 +78,12 @@ def test_texts_are_labelled_searched_checked_and_exported(serve, visit, tickets)
 
     # Search in the texts
     page.keyboard.press("/")
-    page.keyboard.type("OVEN")
-    wanted = sorted(text for text in KINDS["cooking"] if "oven" in text)
+    page.keyboard.type("COOK")
+    wanted = sorted(text for text in KINDS["cooking"] if "cook" in text)
     until(page, TEXT.format("found"), f"{len(wanted)} texts")
     until(page, "document.querySelectorAll('.tile:not([hidden])').length", len(wanted))
     assert sorted(page.locator(".tile:not([hidden]) .text").all_inner_texts()) == wanted
-    assert page.locator(".tile:not([hidden]) mark").all_inner_texts() == ["oven"] * len(wanted)
+    assert page.locator(".tile:not([hidden]) mark").all_inner_texts() == ["cook"] * len(wanted)
     page.keyboard.press("Escape")
 
     # Details

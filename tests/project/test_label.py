@@ -543,7 +543,7 @@ def test_of_two_tables_all_of_the_second_is_the_pile(tmp_path, handful):
 
 
 TABLES_THAT_DO_NOT_CASES = [
-    (lambda d: table(d / "t.csv", ""), "'t.csv' has no row with a label: give a few rows"),
+    (lambda d: table(d / "t.csv", ""), "'t.csv' has no row with a label ("),
     (lambda d: (d / "t.csv").write_text("f,label\n1,a\n2,b\n"), "every row of 't.csv' has a label"),
     (lambda d: (d / "t.csv").write_text("f,kind\n1,a\n2,b\n"), "'t.csv' has no row with a label"),
     (

@@ -77,9 +77,8 @@ def labels_in(out):
 OPTIONS = [
     {},
     {"method": "eol", "unknown_rate": 0.25},
-    {"precision": 0.9},
+    {"precision": 0.9, "unknown": Path("others.parquet")},
     {"method": "knn"},  # its scores only rank
-    {"unknown": Path("others.parquet")},
 ]
 
 

@@ -12,7 +12,7 @@ from text_piles import EXAMPLES, SENTENCES, fill_texts, rows, truth, write_ticke
 from handful.backbones import load_backbone
 from handful.project import Project, label_items, predict_items, read_texts
 from handful.project.items import Reading, kind_of
-from handful.project.prediction import read_new_items
+from handful.project.reading import read_new_items
 
 RIGHT = truth()
 

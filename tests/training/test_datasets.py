@@ -188,19 +188,6 @@ def as_a_backbone_sees(ink):
     return np.round(np.stack(pictures) * 255).astype(np.uint8).transpose(0, 2, 3, 1)
 
 
-def test_omniglot_as_it_is(shared):
-    found = read_pictures(shared / "data" / "omniglot.npz")
-    said = found.describe()
-    assert {s: (c["classes"], c["pictures"]) for s, c in said["splits"].items()} == {
-        "base": (964, 19280),
-        "novel": (659, 13180),
-    }
-    assert all(counts["pictures_per_class"] == [20, 20] for counts in said["splits"].values())
-    assert found.pixels.shape == (32460, 28, 28, 1)
-    assert 0.02 < (found.pixels < 128).mean() < 0.2  # ink is dark, and little
-    assert {len({label.split("/")[0] for label in found.select(s).classes}) for s in ("base", "novel")} == {30, 20}
-
-
 def test_an_npz_of_another_kind_is_told_of(tmp_path):
     content = {
         "packed": np.zeros((2, 1379), np.uint8),
@@ -513,17 +500,6 @@ def test_an_interrupted_reading_leaves_nothing_behind(tmp_path, rng, monkeypatch
     (tmp_path / "file").touch()
     monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "file"))  # no folder can be made there
     assert len(read_pictures(tmp_path / "pictures")) == 3
-
-
-def test_arrays_too_large_for_memory_go_through_the_cache(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(gathering, "MAX_MEMORY_BYTES", 0)
-    expected = some_of_each(rng, MINI, 84)
-    for split, name in FILES.items():
-        content = mini_cache(*expected[split])
-        (tmp_path / f"mini-imagenet-cache-{name}.pkl").write_bytes(pickle.dumps(content))
-    found = read_pictures(tmp_path)
-    assert isinstance(found.pixels, np.memmap)
-    check(found, expected, "miniimagenet")
 
 
 # ---- what is wrong with a file

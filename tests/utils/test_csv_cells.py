@@ -29,11 +29,6 @@ def test_every_text_is_read_back_exactly(text):
     assert unescape(escape(text)) == text
 
 
-@given(TEXT, TEXT)
-def test_no_two_texts_become_one_cell(one, other):
-    assert (escape(one) == escape(other)) == (one == other)
-
-
 @given(TEXT)
 def test_no_cell_begins_like_a_formula_unless_it_is_a_number(text):
     cell = escape(text)
@@ -41,12 +36,9 @@ def test_no_cell_begins_like_a_formula_unless_it_is_a_number(text):
     assert escape(text) == text or escape(text) == f"'{text}"
 
 
-def test_formulas_get_an_apostrophe():
+def test_formulas_get_an_apostrophe_and_other_text_stays_as_it_is():
     for text in FORMULAS:
         assert escape(text) == f"'{text}"
-
-
-def test_other_text_stays_as_it_is():
     for text in HARMLESS:
         assert escape(text) == text
 
@@ -120,23 +112,6 @@ def test_labels_hold_no_formula_and_are_read_back(handful, tmp_path):
     assert read_table(tmp_path / "new.csv")["path"].tolist() == [f"{PATHS[i % 4][:-4]}{i}.jpg" for i in range(32)]
 
 
-def test_the_workbench_exports_no_formula(tmp_path):
-    from handful.project.export_files import export
-    from handful.project.live import LiveProject
-
-    write_pile(tmp_path / "pile.parquet")
-    project = LiveProject(tmp_path / "pile.parquet", tmp_path / "project")
-    try:
-        folder = export(project, ["csv", "parquet"])["folder"]
-    finally:
-        project.close()
-    assert formula_cells(f"{folder}/labels.csv") == []
-    exact = parquet.read_table(f"{folder}/labels.parquet")
-    again = read_table(f"{folder}/labels.csv")
-    for name in ("path", "label", "labelled_by", "decision"):
-        assert again[name].tolist() == exact[name].to_pylist()
-
-
 def test_tables_of_benchmarks_hold_no_formula(tmp_path):
     from handful.bench.tables import TITLES, Row, Table, write_csv
 
@@ -158,13 +133,3 @@ def test_a_table_of_somebody_else_keeps_its_apostrophes(tmp_path):
     table = read(tmp_path / "t.csv")
     assert table.names == ["'=a", "b"]
     assert table.label_names == ["'-x", None]
-
-
-def test_help_says_how_cells_are_escaped(handful):
-    for command in (
-        "label",
-        "predict",
-        "workbench",
-        "bench",
-    ):
-        assert "apostrophe" in handful(command, "--help").stdout

@@ -3,7 +3,8 @@
 import shutil
 
 import pytest
-from workbenches import Server, client_of, labels_in, run, write_digits
+from servers import Server
+from workbenches import client_of, labels_in, run, write_digits
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from servers import KIND, MEGABYTE, POST, SMALL, Service, answers_in, is_answered_quickly, read_all, request, wait_until
+from servers import KIND, MEGABYTE, POST, SMALL, Server, answers_in, is_answered_quickly, read_all, request, wait_until
 
 pytest.importorskip("fastapi")
 
@@ -31,13 +31,13 @@ def test_others_are_answered_while_a_large_request_is_read_and_solved(service, v
     assert 30 * MEGABYTE < len(body) < 32 * MEGABYTE
 
     def post():
-        with service.client() as client:
+        with service.open_client() as client:
             answers.append(client.post("/solve", content=body, headers={"content-type": "application/json"}))
 
     thread = threading.Thread(target=post)
     thread.start()
     worst, asked = 0.0, 0
-    with service.client() as client:
+    with service.open_client() as client:
         while thread.is_alive():
             begun = time.perf_counter()
             assert client.get("/health").status_code == 200
@@ -79,13 +79,13 @@ def test_a_fifth_request_to_solve_is_told_to_come_again(service):
     finally:
         for connection in waiting:
             connection.close()
-    with service.client() as client:
+    with service.open_client() as client:
         wait_until(lambda: client.post("/solve", json=SMALL).status_code == 200, 20)
 
 
 @linux
 def test_when_a_client_leaves_its_solving_stops():
-    service = Service()
+    service = Server(command="serve")
     try:
         body = numbers(31)
         head = request(service, POST, KIND, b"Content-Length: %d" % len(body))
@@ -94,7 +94,7 @@ def test_when_a_client_leaves_its_solving_stops():
         (child,) = service.children()
         connection.close()
         wait_until(lambda: child not in service.children(), 10)
-        with service.client() as client:
+        with service.open_client() as client:
             assert client.post("/solve", json=SMALL).status_code == 200
     finally:
         service.close()
@@ -102,7 +102,7 @@ def test_when_a_client_leaves_its_solving_stops():
 
 @linux
 def test_ctrl_c_while_something_is_solved_is_quick_and_quiet():
-    service = Service()
+    service = Server(command="serve")
     body = numbers(31, columns=16)  # two hundred thousand rows
     connection = service.connect(request(service, POST, KIND, b"Content-Length: %d" % len(body)) + body)
     wait_until(service.children, 20)
@@ -120,9 +120,9 @@ def test_ctrl_c_while_something_is_solved_is_quick_and_quiet():
 
 @linux
 def test_a_solving_process_that_dies_is_replaced():
-    service = Service()
+    service = Server(command="serve")
     try:
-        with service.client() as client:
+        with service.open_client() as client:
             assert client.post("/solve", json=SMALL).status_code == 200
             os.kill(service.children()[0], signal.SIGKILL)
             assert client.post("/solve", json=SMALL).status_code in (200, 503)
@@ -158,7 +158,7 @@ def test_tensors_are_solved_like_json(service):
         return save(arrays, None if options is None else {"options": json.dumps(options)})
 
     good = file({"support": support, "query": query}, options)
-    with service.client() as client:
+    with service.open_client() as client:
         answer = client.post("/solve", content=good, headers=kind).json()
         assert answer["labels"] == handful.solve(support, labels, query, outlier_share=0.3).labels.tolist()
         wrong_files = [

@@ -10,7 +10,8 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from workbenches import Server, client_of, write_digits
+from servers import Server
+from workbenches import client_of, write_digits
 
 pytest.importorskip("fastapi")
 

@@ -32,6 +32,10 @@ class Backbone(ABC):
         """Height and width of a prepared picture. Decoding to a much larger size is wasted work."""
         return self.preprocessing.size
 
+    @property
+    def _input_shape(self) -> tuple[int, ...]:
+        return (len(self.preprocessing.mean), *self.input_size)
+
     def prepare(self, image: Image) -> np.ndarray:
         """Return an upright RGB picture as float32 [C, H, W]. Safe to call in threads.
 
@@ -59,9 +63,8 @@ class Backbone(ABC):
         array [n, D]
         """
         batch = np.asarray(batch, np.float32)
-        input_shape = (len(self.preprocessing.mean), *self.input_size)
-        if batch.ndim != 4 or batch.shape[1:] != input_shape:
-            shape = ", ".join(map(str, input_shape))
+        if batch.shape[1:] != self._input_shape:
+            shape = ", ".join(map(str, self._input_shape))
             raise ValueError(
                 f"a batch has shape {batch.shape}, and the backbone {self.name} takes [n, {shape}]: "
                 "stack the arrays that `prepare` returns"

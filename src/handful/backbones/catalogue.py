@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 
 from handful.backbones import efficientnet, onnx_runtime, sentence_encoders, torch_modules
-from handful.backbones.backbone import Backbone, FunctionBackbone, TextBackbone, fingerprint
+from handful.backbones.backbone import Backbone, FunctionBackbone, fingerprint
 from handful.backbones.efficientnet import PLUS, lite_backbone, network_names
 from handful.backbones.networks import NETWORKS
 from handful.backbones.onnx_file import OnnxFile
@@ -115,11 +115,6 @@ def list_backbones() -> list[BackboneInfo]:
     return list(BACKBONES)
 
 
-@overload
-def load_backbone(
-    name: Literal["minilm"] | Callable[[list[str]], Any], *, threads: int | None = None
-) -> TextBackbone: ...
-@overload
 def load_backbone(
     name: Any = DEFAULT,
     *,
@@ -129,17 +124,7 @@ def load_backbone(
     preset: str | None = None,
     threads: int | None = None,
     device: str | None = None,
-) -> Any: ...
-def load_backbone(
-    name: Any = DEFAULT,
-    *,
-    size: int | tuple[int, int] | None = None,
-    mean: float | Sequence[float] | None = None,
-    std: float | Sequence[float] | None = None,
-    preset: str | None = None,
-    threads: int | None = None,
-    device: str | None = None,
-) -> Backbone | TextBackbone:
+) -> Any:
     """Load a backbone.
 
     Parameters

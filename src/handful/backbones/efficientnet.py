@@ -8,7 +8,7 @@ convolution with stride 2 after the picture, not before it. Batch norms are fold
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -92,27 +92,22 @@ class Concatenation(Backbone):
         self.preprocessing = max((part.preprocessing for part in parts), key=lambda p: p.size)
         self.fingerprint = fingerprint("concatenation", *(part.fingerprint for part in parts))
         self.device = next((part.device for part in parts if part.device != "cpu"), "cpu")
-        shapes = [(len(part.preprocessing.mean), *part.input_size) for part in parts]
-        self._shapes, self._ends = shapes, np.cumsum([int(np.prod(shape)) for shape in shapes])
+        self._sizes = [int(np.prod(part._input_shape)) for part in parts]
+
+    @property
+    def _input_shape(self) -> tuple[int, ...]:
+        return (sum(self._sizes),)
 
     def prepare(self, image: Image) -> np.ndarray:
         """Return what the parts need, one after the other: float32 [N]."""
         return np.concatenate([part.prepare(image).ravel() for part in self.parts])
 
-    def embed(self, batch: np.ndarray) -> np.ndarray:
-        """Return the features, float32 [n, D], of prepared pictures, float32 [n, N]."""
-        batch = np.asarray(batch, np.float32)
-        if batch.ndim != 2 or batch.shape[1] != self._ends[-1]:
-            raise ValueError(
-                f"a batch has shape {batch.shape}, and the backbone {self.name} takes [n, {self._ends[-1]}]: stack the "
-                "arrays that `prepare` returns"
-            )
-        return self._embed(batch)
-
     def _embed(self, batch: np.ndarray) -> np.ndarray:
-        rows = []
-        for part, shape, inputs in zip(self.parts, self._shapes, np.split(batch, self._ends[:-1], axis=1), strict=True):
-            rows.append(unit_rows(part.embed(inputs.reshape(len(batch), *shape))))
+        pieces = np.split(batch, np.cumsum(self._sizes)[:-1], axis=1)
+        rows = [
+            unit_rows(part.embed(inputs.reshape(len(batch), *part._input_shape)))
+            for part, inputs in zip(self.parts, pieces, strict=True)
+        ]
         return np.concatenate(rows, axis=1)
 
 
@@ -170,76 +165,57 @@ def read_state_dict(path: str | Path) -> dict[str, np.ndarray]:
         raise ValueError(f"{path} {error}") from None
 
 
-class Layer(NamedTuple):
-    """A convolution with "same" padding, its batch norm, and ReLU6 unless `linear`."""
-
-    weight: str  # parameter [out, in / groups, k, k]
-    norm: str  # prefix of the batch norm's parameters
-    stride: int = 1
-    depthwise: bool = False
-    linear: bool = False
-
-
-class Block(NamedTuple):
-    """A sequence of layers; `residual` adds the input of the first layer to the output of the last."""
-
-    layers: tuple[Layer, ...]
-    residual: bool = False
-
-
-def blocks(weights: dict[str, np.ndarray]) -> Iterator[Block]:
-    """Yield the blocks, as names and shapes of the parameters show them. A stage starts where channels change."""
-    yield Block((Layer("_conv_stem.weight", "_bn0", STEM_STRIDE),))
-    channels, stage, i = len(weights["_conv_stem.weight"]), -1, 0
-    while (depthwise := f"_blocks.{i}._depthwise_conv.weight") in weights:
-        at = f"_blocks.{i}."
-        out = len(weights[f"{at}_project_conv.weight"])
-        stage += out != channels
-        stride = STAGE_STRIDES[stage] if out != channels else 1
-        expand = [Layer(f"{at}_expand_conv.weight", f"{at}_bn0")] if f"{at}_expand_conv.weight" in weights else []
-        middle = Layer(depthwise, f"{at}_bn1", stride, depthwise=True)
-        project = Layer(f"{at}_project_conv.weight", f"{at}_bn2", linear=True)
-        yield Block((*expand, middle, project), residual=stride == 1 and out == channels)
-        channels, i = out, i + 1
-    yield Block((Layer("_conv_head.weight", "_bn1"),))
-
-
 def build_graph(weights: dict[str, np.ndarray], network: Network) -> bytes:
-    """Return an ONNX file, as bytes, that turns pictures [n, 3, size, size] into features [n, 1280]."""
+    """Return an ONNX file, as bytes, that turns pictures [n, 3, size, size] into features [n, 1280].
+
+    Names and shapes of the parameters show the blocks. A stage starts where the number of channels changes.
+    """
     onnx = need("onnx", f"the backbone {network.name}")
     helper, from_array = onnx.helper, onnx.numpy_helper.from_array
     nodes: list[Any] = []
     constants = [from_array(np.float32(bound), name) for bound, name in ((0, "zero"), (6, "six"))]
+    width = network.size
 
     def add(kind: str, inputs: list[str], **attributes: Any) -> str:
         output = f"{kind.lower()}_{len(nodes)}"
         nodes.append(helper.make_node(kind, inputs, [output], **attributes))
         return output
 
+    def convolve(x: str, weight: str, norm: str, stride: int = 1, depthwise: bool = False, linear: bool = False) -> str:
+        """A convolution with "same" padding, its batch norm, and ReLU6 unless `linear`."""
+        nonlocal width
+        kernel, bias = folded(weights, weight, norm)
+        constants.extend((from_array(kernel, weight), from_array(bias, f"{weight}.bias")))
+        k, before, after = kernel.shape[-1], *same_padding(width, kernel.shape[-1], stride)
+        x = add(
+            "Conv",
+            [x, weight, f"{weight}.bias"],
+            kernel_shape=[k, k],
+            strides=[stride] * 2,
+            pads=[before, before, after, after],
+            group=len(kernel) if depthwise else 1,
+        )
+        width = -(-width // stride)
+        return x if linear else add("Clip", [x, "zero", "six"])
+
     try:
-        x, width = "pictures", network.size
-        for block in blocks(weights):
-            start = x
-            for layer in block.layers:
-                kernel, bias = folded(weights, layer)
-                constants += [from_array(kernel, layer.weight), from_array(bias, f"{layer.weight}.bias")]
-                k, before, after = kernel.shape[-1], *same_padding(width, kernel.shape[-1], layer.stride)
-                x = add(
-                    "Conv",
-                    [x, layer.weight, f"{layer.weight}.bias"],
-                    kernel_shape=[k, k],
-                    strides=[layer.stride] * 2,
-                    pads=[before, before, after, after],
-                    group=len(kernel) if layer.depthwise else 1,
-                )
-                width = -(-width // layer.stride)
-                if not layer.linear:
-                    x = add("Clip", [x, "zero", "six"])  # ReLU6
-            if block.residual:
+        x = convolve("pictures", "_conv_stem.weight", "_bn0", STEM_STRIDE)
+        channels, stage, i = len(weights["_conv_stem.weight"]), -1, 0
+        while (depthwise := f"_blocks.{i}._depthwise_conv.weight") in weights:
+            at, start = f"_blocks.{i}.", x
+            out = len(weights[f"{at}_project_conv.weight"])
+            stage += out != channels
+            stride = STAGE_STRIDES[stage] if out != channels else 1
+            if f"{at}_expand_conv.weight" in weights:
+                x = convolve(x, f"{at}_expand_conv.weight", f"{at}_bn0")
+            x = convolve(x, depthwise, f"{at}_bn1", stride, depthwise=True)
+            x = convolve(x, f"{at}_project_conv.weight", f"{at}_bn2", linear=True)
+            if stride == 1 and out == channels:
                 x = add("Add", [x, start])
+            channels, i = out, i + 1
+        x = add("GlobalAveragePool", [convolve(x, "_conv_head.weight", "_bn1")])
     except (KeyError, IndexError) as error:
         raise ValueError(f"the state dict is not of an EfficientNet-Lite: {type(error).__name__} {error}") from None
-    x = add("GlobalAveragePool", [x])
     nodes.append(helper.make_node("Flatten", [x], ["features"]))
     tensor = helper.make_tensor_value_info
     graph = helper.make_graph(
@@ -254,13 +230,13 @@ def build_graph(weights: dict[str, np.ndarray], network: Network) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def folded(weights: dict[str, np.ndarray], layer: Layer) -> tuple[np.ndarray, np.ndarray]:
-    """Return kernel [out, in / groups, k, k] and bias [out] of the convolution with its batch norm folded in."""
+def folded(weights: dict[str, np.ndarray], weight: str, norm: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return kernel [out, in / groups, k, k] and bias [out] of a convolution with its batch norm folded in."""
     scale, shift, mean, variance = (
-        weights[f"{layer.norm}.{part}"].astype(np.float64) for part in ("weight", "bias", "running_mean", "running_var")
+        weights[f"{norm}.{part}"].astype(np.float64) for part in ("weight", "bias", "running_mean", "running_var")
     )
     scale /= np.sqrt(variance + EPSILON)
-    kernel = weights[layer.weight] * scale[:, None, None, None]
+    kernel = weights[weight] * scale[:, None, None, None]
     return kernel.astype(np.float32), (shift - mean * scale).astype(np.float32)
 
 

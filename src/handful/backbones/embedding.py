@@ -6,10 +6,9 @@ Each finished batch is stored in the cache at once, so an interrupted run contin
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,10 +73,30 @@ def embed_pictures(
         raise TypeError(
             f"paths is a single path, {paths!r}: give a list of paths, such as find_pictures returns for a folder"
         )
+    names = [os.fsdecode(path) for path in paths]
     features = _Features(backbone, cache, f"{backbone.fingerprint}-{LOADING_VERSION}", "pictures")
-    run = _Pictures([os.fsdecode(path) for path in paths], features, strict, opener)
-    run.embed(batch, threads or min(available_threads(), MAX_THREADS), progress or _silent)
-    return run.result()
+    run = _Pictures(features, strict, opener)
+    run.find_known(names)
+    todo = [name for name in dict.fromkeys(names) if run.hashes.get(name) not in features.vectors]
+    counts, report = Counter(names), progress or _silent
+    done = len(names) - sum(counts[name] for name in todo)
+    report(done, len(names))
+    pool = ThreadPoolExecutor(threads or min(available_threads(), MAX_THREADS), thread_name_prefix="handful-pictures")
+    try:
+        looked: list[tuple[str, Future[_Lookup]]] = []  # the next batch: it is prepared while this one is embedded
+        for start in range(0, len(todo) + batch, batch):
+            block, looked = looked, [(path, pool.submit(run.look, path)) for path in todo[start : start + batch]]
+            if block:
+                run.settle(block)
+                done += sum(counts[path] for path, _ in block)
+                report(done, len(names))
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    good = [name for name in names if run.hashes.get(name) in features.vectors]
+    hashes = [run.hashes[name] for name in good]
+    skipped = [Skipped(name, run.reason(name)) for name in names if run.hashes.get(name) not in features.vectors]
+    source = features.source(hashes) | {"device": getattr(backbone, "device", "cpu")}
+    return FeatureTable(features.rows(hashes), paths=good, hashes=hashes, skipped=skipped, source=source)
 
 
 def embed_texts(
@@ -202,53 +221,30 @@ class _Lookup(NamedTuple):
 
 
 class _Pictures:
-    """One call of `embed_pictures`.
+    """The pictures of one call of `embed_pictures`.
 
     Threads only read and prepare pictures. Everything else happens in the caller's thread, picture by picture in order.
     So the batches, and the last bits of the features, do not depend on which thread was first.
     """
 
-    def __init__(self, paths: list[str], features: _Features, strict: bool, opener: Opener | None) -> None:
-        self.paths, self.features, self.strict, self.opener = paths, features, strict, opener
-        self.waiting: dict[str, tuple[str, np.ndarray]] = {}  # by content hash: path and input of the next batch
-        self.hashes: list[str | None] = [None] * len(paths)
-        self.bad: dict[str | int, str] = {}  # by row, or by content hash: why it cannot be used
-        self.read: list[tuple[str, os.stat_result, str]] = []  # not yet stored in the cache
+    def __init__(self, features: _Features, strict: bool, opener: Opener | None) -> None:
+        self.features, self.strict, self.opener = features, strict, opener
+        self.hashes: dict[str, str] = {}  # by path: the content hash
+        self.bad: dict[str, str] = {}  # by path or by content hash: why it cannot be used
 
-    def embed(self, batch: int, threads: int, progress: Progress) -> None:
+    def find_known(self, paths: list[str]) -> None:
+        """Look up files that have not changed since an earlier call."""
         if self.features.cache is not None:
             opener = self.opener
             status = os.stat if opener is None else lambda path: status_of(path, opener)
-            stored_hashes = self.features.cache.known(self.paths, status)
-            self.hashes = [stored_hashes.get(path) for path in self.paths]
-            self.features.take(self.features.stored(stored_hashes.values()))
-        todo = [i for i, content in enumerate(self.hashes) if content not in self.features.vectors]
-        done = reported = len(self.paths) - len(todo)
-        progress(done, len(self.paths))
-        pool = ThreadPoolExecutor(threads, thread_name_prefix="handful-pictures")
-        try:
-            upcoming = iter(todo)
-            # Only so many pictures are prepared ahead: enough for the next batch while one is embedded.
-            lookups: deque[tuple[int, Future[_Lookup]]] = deque()
-            for count, index in enumerate(todo, start=1):
-                for i in islice(upcoming, batch + threads - len(lookups)):
-                    lookups.append((i, pool.submit(self._look, i)))
-                self._settle(index, lookups.popleft()[1])
-                if len(self.waiting) == batch or count == len(todo):
-                    self._embed_waiting()
-                if (settled := done + count - len(self.waiting)) > reported:
-                    reported = settled
-                    progress(settled, len(self.paths))
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-            self._remember()
+            self.hashes = self.features.cache.known(paths, status)
+            self.features.take(self.features.stored(self.hashes.values()))
 
-    def _look(self, index: int) -> _Lookup:
+    def look(self, path: str) -> _Lookup:
         """Read a picture and prepare it, unless its content is known. Runs in a thread: it must not change `self`."""
-        path, backbone = self.paths[index], self.features.backbone
         data, status = read(path, self.opener)
-        content = content_hash(data)
-        if content in self.features.vectors or content in self.waiting:
+        content, backbone = content_hash(data), self.features.backbone
+        if content in self.features.vectors:
             return _Lookup(status, content)
         if stored := self.features.stored([content]):  # quick, compared with decoding
             return _Lookup(status, content, vector=stored[content])
@@ -258,49 +254,41 @@ class _Pictures:
         except MemoryError:
             raise BadPicture(path, "does not fit into memory: make it smaller") from None
 
-    def _settle(self, index: int, future: Future[_Lookup]) -> None:
-        try:
-            lookup = future.result()
-        except BadPicture as error:
-            if self.strict:
-                raise
-            self.hashes[index], self.bad[index] = None, error.reason
-            return
-        path, content = self.paths[index], lookup.hash
-        self.hashes[index] = content
-        self.read.append((path, lookup.status, content))
-        if lookup.vector is not None:
-            self.features.take({content: lookup.vector})
-        elif lookup.input is not None and content not in self.features.vectors and content not in self.waiting:
-            self.waiting[content] = path, lookup.input
-
-    def _embed_waiting(self) -> None:
-        if not self.waiting:
-            return
-        inputs = np.stack([prepared for _, prepared in self.waiting.values()])
-        for content in self.features.compute(list(self.waiting), inputs):
-            reason = f"has features that are not finite with backbone {self.features.backbone.name}: leave it out"
-            if self.strict:
-                raise BadPicture(self.waiting[content][0], reason)
-            self.bad[content] = reason
-        self.waiting.clear()
-        self._remember()
-
-    def _remember(self) -> None:
+    def settle(self, block: list[tuple[str, Future[_Lookup]]]) -> None:
+        """Embed what is new in a block of pictures, and store what was found out."""
+        files: list[tuple[str, os.stat_result, str]] = []
+        fresh: dict[str, tuple[str, np.ndarray]] = {}  # by content hash: path and input
+        for path, future in block:
+            try:
+                lookup = future.result()
+            except BadPicture as error:
+                if self.strict:
+                    raise
+                self.hashes.pop(path, None)
+                self.bad[path] = error.reason
+                continue
+            self.hashes[path] = lookup.hash
+            files.append((path, lookup.status, lookup.hash))
+            if lookup.vector is not None:
+                self.features.take({lookup.hash: lookup.vector})
+            elif lookup.input is not None and lookup.hash not in self.features.vectors:
+                fresh.setdefault(lookup.hash, (path, lookup.input))
+        if fresh:
+            self._embed(fresh)
         if self.features.cache is not None:
-            self.features.cache.remember(self.read)
-        self.read = []
+            self.features.cache.remember(files)
 
-    def result(self) -> FeatureTable:
-        skipped, paths, hashes = [], [], []
-        for index, (path, content) in enumerate(zip(self.paths, self.hashes, strict=True)):
-            if content is not None and content in self.features.vectors:
-                paths.append(path)
-                hashes.append(content)
-            else:
-                skipped.append(Skipped(path, self.bad[index if content is None else content]))
-        source = self.features.source(hashes) | {"device": getattr(self.features.backbone, "device", "cpu")}
-        return FeatureTable(self.features.rows(hashes), paths=paths, hashes=hashes, skipped=skipped, source=source)
+    def _embed(self, fresh: dict[str, tuple[str, np.ndarray]]) -> None:
+        for content in self.features.compute(list(fresh), np.stack([prepared for _, prepared in fresh.values()])):
+            self.bad[content] = (
+                f"has features that are not finite with backbone {self.features.backbone.name}: leave it out"
+            )
+            if self.strict:
+                raise BadPicture(fresh[content][0], self.bad[content])
+
+    def reason(self, path: str) -> str:
+        """Why a picture cannot be used."""
+        return self.bad[path] if path in self.bad else self.bad[self.hashes[path]]
 
 
 def _silent(done: int, total: int) -> None: ...

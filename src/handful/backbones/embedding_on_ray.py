@@ -83,6 +83,11 @@ class PartFolder:
     hashes: list[str]
     skipped: list[Skipped]
 
+    @property
+    def label_names(self) -> list[str]:
+        """The label of each picture: the first folder that it is in."""
+        return [first_folder(printable(name)) for name in self.names]
+
 
 class PartMaker(Worker):
     """Holds the backbone and writes one part for each row of work: its number, its pictures and their digest."""
@@ -156,34 +161,8 @@ def embed_to_parts(
     """Embed pictures below `top` on the cluster at `address`, into a folder of parts that all its machines share.
 
     Parts that exist and are still valid are kept. So an interrupted run continues, and Ray is not started when nothing
-    is left to do.
-
-    Parameters
-    ----------
-    top : Path
-        The folder of pictures.
-    paths : sequence of Path
-        The pictures to embed, in order.
-    recipe : Recipe
-        How the machines load `backbone`.
-    folder : Path
-        The folder of the parts.
-    backbone : Backbone
-        The network, loaded on this machine.
-    size : int
-        Pictures of a part.
-    address : str, optional
-        The cluster. None starts one on this machine.
-    until : ExitStack, optional
-        Keeps the connection open for the next call.
-    replace : bool
-        Whether to replace invalid parts. Otherwise a folder with parts of something else is an error.
-    strict : bool
-        Whether to raise the first picture that cannot be used as `BadPicture`. Otherwise such pictures are skipped.
-    base_mean : array [D], optional
-        The mean of the base classes, to be stored with the features.
-    progress : callable
-        Called with the number of finished pictures and the number of all pictures.
+    is left to do. `backbone` is what `recipe` loads, on this machine. `until` keeps the connection open for the next
+    call. `replace`: whether to replace parts of something else; otherwise they are an error.
     """
     if size < 1:
         raise ValueError(f"the part size is {size}: at least 1 picture is needed")
@@ -198,7 +177,7 @@ def embed_to_parts(
         "backbone_fingerprint": backbone.fingerprint, "pictures": len(names), "names": _digest(*names),
         "base_mean": None if base_mean is None else _digest(base_mean.tobytes()),
     }  # fmt: skip
-    _take(folder, plan, replace)
+    _prepare_folder(folder, plan, replace)
     write_mean(folder, base_mean)
     with ThreadPoolExecutor(16) as pool:  # a network drive answers many requests at once
         states = list(pool.map(_state, map(os.fspath, paths)))
@@ -244,7 +223,7 @@ def embed_to_parts(
     )
 
 
-def _take(folder: Path, plan: dict[str, Any], replace: bool) -> None:
+def _prepare_folder(folder: Path, plan: dict[str, Any], replace: bool) -> None:
     """Prepare the folder, or raise ValueError if it cannot be used. Called before Ray is started."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{str(folder)!r} is a file: give a folder for the parts")
@@ -303,24 +282,20 @@ def _state(path: str) -> bytes:
 # ---- what commands call
 
 
-def into_parts(output: Path) -> bool:
-    """Return whether the output is a folder: it exists as one, or has no suffix."""
-    return output.is_dir() or not output.suffix
-
-
 def embed_folder(top: Path, recipe: Recipe, output: Path, backbone: Backbone, **options: Any) -> PartFolder:
     """Embed all pictures below a folder into a folder of parts, or into one file.
 
-    For a file, the parts are first written to a folder next to it. `options` are those of `embed_to_parts`.
+    The output is a folder if it exists as one, or has no suffix. For a file, the parts are first written to a folder
+    next to it. `options` are those of `embed_to_parts`.
     """
     pictures, skipped = find_pictures(top, strict=options.get("strict", False))
-    place = output if into_parts(output) else output.with_name(f"{output.name}.shards")
+    place = output if output.is_dir() or not output.suffix else output.with_name(f"{output.name}.shards")
     embedded = embed_to_parts(top, pictures, recipe, place, backbone, **options)
     if not embedded.names:
         raise ValueError(f"{str(top)!r} holds no pictures to label" + (", none that could be read" if pictures else ""))
     if place != output:
         write(read(place), output)
-        shutil.rmtree(place, ignore_errors=True)  # `_take` has checked that it holds no other files
+        shutil.rmtree(place, ignore_errors=True)  # `_prepare_folder` has checked that it holds no other files
     embedded.skipped[:0] = skipped
     return embedded
 

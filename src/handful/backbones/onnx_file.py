@@ -12,7 +12,7 @@ import numpy as np
 
 from handful.backbones.backbone import Backbone, fingerprint, pooled
 from handful.backbones.onnx_runtime import Session, weights_hash
-from handful.backbones.preprocessing import PRESETS, Preprocessing, as_numbers, as_size, preset_settings
+from handful.backbones.preprocessing import PRESETS, Preprocessing, as_numbers, as_size, preset_settings, spread
 from handful.utils.files import read_json
 from handful.utils.text import shortened
 
@@ -88,9 +88,7 @@ class OnnxFile(Backbone):
         if any(isinstance(a, int) and a != b for a, b in zip(sides, settings["size"], strict=True)):
             raise ValueError(f"it takes pictures of {sides[0]} x {sides[1]}, and size says {settings['size']}")
         count = channels if isinstance(channels, int) else 3
-        for key in ("mean", "std"):
-            if len(settings[key]) == 1:
-                settings[key] = settings[key] * count
+        settings = spread(settings, count)
         if len(settings["mean"]) != count or count not in (1, 3):
             raise ValueError(f"it takes {channels} channels, and mean has {len(settings['mean'])} numbers")
         return Preprocessing(**settings)

@@ -38,23 +38,9 @@ MAX_MESSAGE_LENGTH = 300  # characters of a message of ONNX Runtime
 
 
 class Session:
-    """An open network. `inputs` and `outputs` have names, types and shapes.
+    """An open network, from the path of an ONNX file or its content. ValueError if it cannot be opened.
 
-    Parameters
-    ----------
-    model : bytes or Path
-        The path of an ONNX file, or its content.
-    threads : int or None
-        None: all cores.
-    name : str
-        The name of the network in error messages. Default: its path.
-    device : str
-        What runs it: a key of `PROVIDERS`.
-
-    Raises
-    ------
-    ValueError
-        If the network cannot be opened.
+    `inputs` and `outputs` have names, types and shapes. `name` is for messages, `device` is a key of `PROVIDERS`.
     """
 
     def __init__(self, model: bytes | Path, threads: int | None = None, name: str = "", device: str = CPU) -> None:

@@ -177,7 +177,7 @@ def picture_size(path: str | os.PathLike[str], *, opener: Opener | None = None) 
         Width and height, in pixels.
     """
     with opened(path, PICTURES, opener) as file, _blaming(path, MAX_PIXELS):
-        image, turn = despite_metadata(lambda file: _with_orientation(_identify(file, path, MAX_PIXELS)), file)
+        image, turn = _despite_metadata(lambda file: _with_orientation(identify(file, path)), file)
         # For a TIFF, newer versions of Pillow give the upright size, older ones the size in the file: read the tags.
         tags = getattr(image, "tag_v2", {})
         width, height = tags.get(WIDTH, image.width), tags.get(HEIGHT, image.height)
@@ -221,7 +221,7 @@ def decode(
     """Return a picture from the bytes of its file, as `open_picture` does; `path` is its name in errors."""
 
     def load(file: BinaryIO) -> tuple[Image.Image, int]:
-        image = _identify(file, path, max_pixels)
+        image = identify(file, path, max_pixels)
         if at_least is not None and image.format != HEIC:  # of HEIC, it would be a preview, which may be another crop
             image.draft(None, (at_least, at_least))  # only JPEG can do this; other formats ignore it
         image.load()
@@ -229,8 +229,8 @@ def decode(
         return _with_orientation(image)
 
     with _blaming(path, max_pixels):
-        image, turn = despite_metadata(load, io.BytesIO(data))
-        image = to_rgb(image)
+        image, turn = _despite_metadata(load, io.BytesIO(data))
+        image = _to_rgb(image)
         if turn in UPRIGHT:
             image = image.transpose(UPRIGHT[turn])
     image.info = {}  # so that it is not rotated again, and thumbnails carry no location or comment
@@ -244,21 +244,6 @@ def status_of(path: str, opener: Opener) -> os.stat_result:
         return os.fstat(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _identify(file: BinaryIO, path: str | os.PathLike[str], max_pixels: int) -> Image.Image:
-    """Open a picture and read only its header."""
-    try:
-        image = identify(file)
-    except Unreadable as error:
-        raise BadPicture(path, str(error)) from None
-    _check_pixels(image, path, max_pixels)
-    return image
-
-
-def _check_pixels(image: Image.Image, path: str | os.PathLike[str], max_pixels: int) -> None:
-    if image.width * image.height > max_pixels:
-        raise BadPicture(path, f"has {image.width} x {image.height} pixels, {_at_most(max_pixels)}")
 
 
 @contextmanager
@@ -281,32 +266,33 @@ def _at_most(max_pixels: int) -> str:
     return f"and at most {max_pixels / 1e6:.3g} million are decoded: make it smaller"
 
 
-def _with_orientation(image: Image.Image) -> tuple[Image.Image, int]:
-    return image, orientation(image)
+def _check_pixels(image: Image.Image, path: str | os.PathLike[str], max_pixels: int) -> None:
+    if image.width * image.height > max_pixels:
+        raise BadPicture(path, f"has {image.width} x {image.height} pixels, {_at_most(max_pixels)}")
 
 
 # ---- formats
 
 
-class Unreadable(Exception):
-    """The file has none of the formats; the message says what it is, and what to do."""
-
-
-def identify(file: BinaryIO) -> Image.Image:
-    """Open a picture and read only its header. Raise `Unreadable` if it is none."""
+def identify(file: BinaryIO, path: str | os.PathLike[str] = "the picture", max_pixels: int = MAX_PIXELS) -> Image.Image:
+    """Open a picture and read only its header. Raise `BadPicture` if it has none of the formats, or is too large."""
     try:
-        return Image.open(file, formats=FORMATS)
+        image: Image.Image = Image.open(file, formats=FORMATS)
     except UnidentifiedImageError:
         file.seek(0)
         head = file.read(HEAD_BYTES)
         file.seek(0)
-    if brands_of(head) & HEIC_BRANDS:
-        picture: Image.Image = _heif().HeifImageFile(file)
-        return picture
-    raise Unreadable(_what_it_is(head))
+        if not _brands(head) & HEIC_BRANDS:
+            raise BadPicture(path, _what_it_is(head)) from None
+        if (heif := _heif()) is None:
+            install = f"pip install {HEIC_EXTRA} to read it"
+            raise BadPicture(path, f"is a HEIC picture: {install}, or save it as JPEG or PNG") from None
+        image = heif.HeifImageFile(file)
+    _check_pixels(image, path, max_pixels)
+    return image
 
 
-def brands_of(head: bytes) -> set[bytes]:
+def _brands(head: bytes) -> set[bytes]:
     """Return the brands of a file of the ISO family (HEIC, AVIF, films): four letters each; an empty set for others."""
     if head[4:8] != b"ftyp":
         return set()
@@ -315,11 +301,11 @@ def brands_of(head: bytes) -> set[bytes]:
 
 
 def _heif() -> Any:
-    """Return pi_heif, or pillow_heif, its larger sister that can also write."""
+    """Return pi_heif, or pillow_heif, its larger sister that can also write; None if there is neither."""
     for name in HEIF_MODULES:
         with suppress(Exception):  # missing, or its library does not fit the machine
             return import_module(name)
-    raise Unreadable(f"is a HEIC picture: pip install {HEIC_EXTRA} to read it, or save it as JPEG or PNG")
+    return None
 
 
 def _what_it_is(head: bytes) -> str:
@@ -330,7 +316,7 @@ def _what_it_is(head: bytes) -> str:
         return "is a web page, not a picture: download the picture again"
     if start.startswith((b"<svg", b"<?xml")):
         return f"is a vector drawing or a text, not a picture of pixels: save it as {KINDS}"
-    if (brands := brands_of(head)) & AVIF_BRANDS and not HAS_AVIF:
+    if (brands := _brands(head)) & AVIF_BRANDS and not HAS_AVIF:
         return "is an AVIF picture, which this Pillow cannot read: pip install -U pillow, or save it as JPEG or PNG"
     if brands and not brands & AVIF_BRANDS:
         return f"is a film, or a picture of a kind that cannot be read: save it as {KINDS}"
@@ -340,60 +326,49 @@ def _what_it_is(head: bytes) -> str:
 # ---- metadata: cameras and programs write a lot of it into a file, and some of it is broken
 
 
-def orientation(image: Image.Image) -> int:
-    """Return the EXIF orientation, 1 to 8; 1 (upright) if it is missing or not valid.
+def _with_orientation(image: Image.Image) -> tuple[Image.Image, int]:
+    """Return a picture with its EXIF orientation, 1 to 8; 1 (upright) if it is missing or not valid.
 
     The value must be a number; of several numbers the first counts. The text "6" is ignored, as in other programs.
     """
     try:
         value = image.getexif().get(ORIENTATION)
-        return next((number for number in UPRIGHT if number == value), 1)
+        return image, next((number for number in UPRIGHT if number == value), 1)
     except Exception:  # EXIF data is often damaged while the picture is whole
-        return 1
+        return image, 1
 
 
-def despite_metadata(read: Callable[[BinaryIO], T], file: BinaryIO) -> T:
-    """Return what `read` returns for a file. If it fails, try again with less and less metadata."""
+def _despite_metadata(read: Callable[[BinaryIO], T], file: BinaryIO) -> T:
+    """Return what `read` returns for a file. If it fails, try again without the metadata that pixels do not need."""
     try:
         return read(file)
     except MemoryError:
         raise
     except Exception as error:
-        first = error
-    file.seek(0)
-    data = file.read()
-    for with_orientation in (True, False):
-        less = _without_metadata(data, with_orientation)
-        if less is not None and len(less) < len(data):
+        file.seek(0)
+        data = file.read()
+        pixels = b"".join(_chunks(data) if data.startswith(PNG) else _segments(data) if data.startswith(JPEG) else ())
+        if pixels:
             with suppress(Exception):
-                return read(io.BytesIO(less))
-    raise first
+                return read(io.BytesIO(data[: len(PNG if data.startswith(PNG) else JPEG)] + pixels))
+        raise error
 
 
-def _without_metadata(data: bytes, with_orientation: bool) -> bytes | None:
-    """Return the file without metadata; None if it is not a PNG or JPEG, or if its structure is broken."""
-    if data.startswith(PNG):
-        return PNG + b"".join(_chunks(data, with_orientation))
-    if data.startswith(JPEG):
-        parts = list(_segments(data, with_orientation))
-        return JPEG + b"".join(parts) if parts else None
-    return None
-
-
-def _chunks(data: bytes, with_orientation: bool) -> Iterator[bytes]:
+def _chunks(data: bytes) -> Iterator[bytes]:
     at = len(PNG)
     while at + PNG_HEAD.size <= len(data):
         length, kind = PNG_HEAD.unpack_from(data, at)
         end = at + PNG_HEAD.size + length + 4
-        needed = kind[:1].isupper() or kind == b"tRNS"  # a small first letter means: not needed to show the pixels
-        if kind == b"eXIf" and with_orientation:
+        if kind == b"eXIf":  # the orientation
             needed = crc32(data[at + 4 : end - 4]).to_bytes(4, "big") == data[end - 4 : end]
+        else:
+            needed = kind[:1].isupper() or kind == b"tRNS"  # a small first letter means: not needed for the pixels
         if needed:
             yield data[at:end]
         at = end
 
 
-def _segments(data: bytes, with_orientation: bool) -> Iterator[bytes]:
+def _segments(data: bytes) -> Iterator[bytes]:
     """Yield the segments before the pixels, then the rest of the file."""
     at = len(JPEG)
     while at + JPEG_HEAD.size <= len(data):
@@ -402,7 +377,7 @@ def _segments(data: bytes, with_orientation: bool) -> Iterator[bytes]:
             yield data[at:]
             return
         end = at + 2 + length
-        of_exif = marker == APP1 and with_orientation and data.startswith(EXIF, at + JPEG_HEAD.size)
+        of_exif = marker == APP1 and data.startswith(EXIF, at + JPEG_HEAD.size)
         of_colours = marker == APP14 and length >= ADOBE_LENGTH
         if of_exif or of_colours or (marker not in APP and marker != COMMENT):
             yield data[at:end]
@@ -412,7 +387,7 @@ def _segments(data: bytes, with_orientation: bool) -> Iterator[bytes]:
 # ---- colours
 
 
-def to_rgb(image: Image.Image) -> Image.Image:
+def _to_rgb(image: Image.Image) -> Image.Image:
     """Return a decoded picture as RGB. Transparent pixels become white."""
     if image.mode.startswith("I;16"):
         return _grey(_sixteen(image))

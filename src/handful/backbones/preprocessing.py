@@ -114,6 +114,11 @@ def as_numbers(value: Any, what: str) -> tuple[float, ...] | None:
         raise ValueError(f"{what} is {value!r}: a number, or three for red, green and blue, are needed") from None
 
 
+def spread(settings: dict[str, Any], channels: int) -> dict[str, Any]:
+    """Return settings in which a mean or std of one number counts for all channels."""
+    return settings | {key: settings[key] * channels for key in ("mean", "std") if len(settings.get(key, ())) == 1}
+
+
 def preset_settings(name: Any) -> dict[str, Any]:
     """Return size, mean, std, interpolation and crop. Raise ValueError listing the presets for another name."""
     if not isinstance(name, str) or name not in PRESETS:

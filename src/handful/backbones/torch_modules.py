@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from handful.backbones.backbone import Backbone, fingerprint, pooled
-from handful.backbones.preprocessing import Preprocessing
+from handful.backbones.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, spread
 from handful.utils.extras import TORCH, need
 
 
@@ -19,8 +19,7 @@ def module_backbone(module: Any, options: dict[str, Any], threads: int | None) -
     if missing := [key for key in ("size", "mean", "std") if key not in options]:
         raise ValueError(f"the input of the module {name} is not known: give {', '.join(missing)}")
     count = next((part.in_channels for part in module.modules() if hasattr(part, "in_channels")), 3)
-    spread = {key: options[key] * count if len(options[key]) == 1 else options[key] for key in ("mean", "std")}
-    return TorchBackbone(name, module, Preprocessing(**(options | spread)), threads)
+    return TorchBackbone(name, module, Preprocessing(**spread(options, count)), threads)
 
 
 def timm_backbone(name: str, model: str, options: dict[str, Any], threads: int | None) -> Backbone:
@@ -60,10 +59,9 @@ def few_shot_preprocessing(channels: Any, options: dict[str, Any]) -> Preprocess
 
     It takes the middle 84 of 92 pixels, and the mean and std of ImageNet.
     """
-    mean, std = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)) if channels == 3 else ((0.449,), (0.226,))
+    mean, std = (IMAGENET_MEAN, IMAGENET_STD) if channels == 3 else ((0.449,), (0.226,))
     usual: dict[str, Any] = {"size": (84, 84), "mean": mean, "std": std, "interpolation": "bilinear", "crop": 84 / 92}
-    spread = {key: options[key] * channels for key in ("mean", "std") if len(options.get(key, ())) == 1}
-    preprocessing = Preprocessing(**(usual | options | spread))
+    preprocessing = Preprocessing(**(usual | spread(options, channels)))
     if len(preprocessing.mean) != channels:
         raise ValueError(
             f"mean and std have {len(preprocessing.mean)} numbers, and the network takes {channels} channels"

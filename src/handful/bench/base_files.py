@@ -1,37 +1,17 @@
-"""The base of a benchmark: a mean to centre on and, for methods that need one, a `Base` that is learned once."""
+"""The base of a benchmark: a mean to centre on and, for methods that learn from base classes, a base file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from hashlib import blake2b
-from pathlib import Path
-from typing import Protocol
 
 from handful.bench.settings import Contender
-from handful.bench.store import Store, fingerprint, source_of
-from handful.core.base import NEGATIVES, Base, read_base
+from handful.bench.store import fingerprint
+from handful.core.base import Base
 from handful.features import FeatureTable
 from handful.solving import get_solver
 from handful.solving.solver import needed_base
-
-
-class LearnBase(Protocol):
-    """A function that learns what methods need from base classes: `handful.training.heads.learn_base`."""
-
-    __module__: str  # its source is part of the key under which the base is stored
-
-    def __call__(
-        self,
-        features: FeatureTable,
-        /,
-        *,
-        heads: Sequence[str],
-        checkpoint: Path,
-        progress: Callable[[int, int], object],
-    ) -> Base:
-        """Learn these heads from features of base classes; the file `checkpoint` keeps the state meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +23,10 @@ class BenchmarkBase:
     name: str
 
 
-def benchmark_base(
-    base: FeatureTable | Base | None, features: FeatureTable, learned: Base | None = None
-) -> BenchmarkBase | None:
-    """Return the base of a benchmark: from `base`, or from the base mean that is stored with the features.
-
-    learned: what was learned from `base`, if `base` is a table of features.
-    """
+def benchmark_base(base: FeatureTable | Base | None, features: FeatureTable) -> BenchmarkBase | None:
+    """Return the base of a benchmark: from `base`, or from the base mean that is stored with the features."""
     if isinstance(base, FeatureTable):
-        return BenchmarkBase(learned or Base(base.mean, about={"name": base.name}), fingerprint(base), base.name)
+        return BenchmarkBase(Base(base.mean, about={"name": base.name}), fingerprint(base), base.name)
     if base is None:
         if features.base_mean is None:
             return None
@@ -74,41 +49,12 @@ def base_dependents(contenders: Iterable[Contender]) -> list[Contender]:
     return [c for c in contenders if get_solver(c.method).info.needs == "base" and c.parameters.get("base") is None]
 
 
-def learn(
-    base: FeatureTable | Base | None,
-    contenders: Iterable[Contender],
-    store: Store,
-    progress: Callable[[str, int, int], object],
-    learn_base: LearnBase | None,
-) -> Base | None:
-    """Learn from the features `base` what the contenders need, once: a file in the store keeps it.
-
-    Returns None if no contender needs it, or if `base` is already a `Base`.
-    """
-    dependent = base_dependents(contenders)
-    if isinstance(base, Base):
-        for contender in dependent:  # raises now if something is missing
-            needed_base(get_solver(contender.method), base, base.dimension)
-    if not dependent or isinstance(base, Base):
-        return None
-    if base is None:
-        raise ValueError(
-            f"{dependent[0].method} learns from base classes: give --base, features of the backbone's training classes "
-            "or a base file that `handful base` or `handful train` wrote"
-        )
-    if learn_base is None:
-        raise ValueError(
-            f"{dependent[0].method} needs heads that are learned from base classes, but no function to learn them was "
-            "given: give a base file, or learn_base=handful.training.heads.learn_base"
-        )
-    heads = sorted({part for c in dependent for part in get_solver(c.method).base_parts} - {NEGATIVES})
-    mark = blake2b(
-        f"{fingerprint(base)} {heads} {source_of([learn_base.__module__])}".encode(), digest_size=6
-    ).hexdigest()
-    path = Path(store.folder, f"base-{mark}.safetensors")
-    if not path.exists():
-        store.open()
-        checkpoint = path.with_suffix(".learning.safetensors")
-        learn_base(base, heads=heads, checkpoint=checkpoint, progress=partial(progress, "learning heads")).save(path)
-        checkpoint.unlink(missing_ok=True)
-    return read_base(path)
+def check_base(base: FeatureTable | Base | None, contenders: Iterable[Contender]) -> None:
+    """Raise ValueError if a contender learns from base classes, and the base does not have what it needs."""
+    for contender in base_dependents(contenders):
+        if not isinstance(base, Base):
+            raise ValueError(
+                f"{contender.method} learns from base classes: give --base a base file, which `handful base FEATURES` "
+                "makes of features of the backbone's training classes, and `handful train` of a backbone"
+            )
+        needed_base(get_solver(contender.method), base, base.dimension)

@@ -11,7 +11,7 @@ from typing import Any
 
 from handful.bench import claims as statements
 from handful.bench import plots as pictures
-from handful.bench.base_files import LearnBase, benchmark_base, check_dimension, learn
+from handful.bench.base_files import benchmark_base, check_base, check_dimension
 from handful.bench.runner import Results, run
 from handful.bench.settings import BENCHMARKS, Benchmark, parse_methods
 from handful.bench.store import Store, disk_errors_in_words
@@ -44,7 +44,6 @@ def perform(
     output: Path | str,
     methods: str | Iterable[str] | None = None,
     protocol: Protocol | None = None,
-    outlier_queries: int | None = None,
     tasks: int = DEFAULT_TASKS,
     seeds: int = 1,
     jobs: int = 1,
@@ -53,7 +52,6 @@ def perform(
     plots: bool = False,
     command: str | None = None,
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
-    learn_base: LearnBase | None = None,
 ) -> Outcome:
     """Run a benchmark and write `<name>.md`, `.csv`, `.tex`, `.json`, and `.png` if there is a figure.
 
@@ -64,17 +62,14 @@ def perform(
     features : FeatureTable, optional
         Features with labels. None: the embedded digits.
     base : FeatureTable or Base, optional
-        Features of the backbone's training classes, or a `handful.methods.Base`. If a method needs a `Base`, it is
-        learned from the features once and stored in the output folder.
+        Features of the backbone's training classes, on whose mean methods centre; or a `handful.methods.Base`, which
+        methods that learn from base classes need.
     output : path
         The folder of the results. A second run uses the results that are there.
     methods : str or iterable of str, optional
         The methods, as in `parse_methods`. None: those of the paper.
     protocol : Protocol, optional
-        Ways, shots and so on. Each known class has `queries` queries, and each outlier class as many, in the ratios of
-        the benchmark.
-    outlier_queries : int, optional
-        Only for balanced: the queries of each outlier class, if they are not as many as those of a known class.
+        Ways, shots and so on. `balanced` draws these tasks; the others divide their queries in ratios of their own.
     tasks : int
         Tasks of each seed.
     seeds : int
@@ -91,8 +86,6 @@ def perform(
         The command line, for the record.
     progress : callable
         Called with the name of the benchmark, the number of solved tasks and the number of all tasks.
-    learn_base : callable, optional
-        Learns from base classes: `handful.training.heads.learn_base`.
 
     Returns
     -------
@@ -107,27 +100,19 @@ def perform(
     if plots:
         pictures.need()  # checked before the run, not after hours
     protocol = protocol or Protocol()
-    if outlier_queries is not None and name != "balanced":
-        raise ValueError(f"{name} has its own numbers of unknown queries: only balanced takes outlier_queries")
-    if outlier_queries is None and protocol.outlier_queries not in (protocol.queries, Protocol().outlier_queries):
-        raise ValueError(
-            f"{name} draws unknown queries in ratios of its own, so outlier_queries={protocol.outlier_queries} of the "
-            "protocol would not count: give outlier_queries to balanced itself (--outlier-queries)"
-        )
-    benchmarks = _benchmarks(name, methods, protocol, outlier_queries)
+    benchmarks = _benchmarks(name, methods, protocol)
     if against:
         benchmarks[0].row(against)  # raises if there is no such row
     features = FeatureTable(*digits(), name="digits") if features is None else features.labelled()
-    store = Store(output)
-    contenders = [c for benchmark in benchmarks for c in benchmark.contenders.values()]
     check_dimension(benchmark_base(base, features), features)
-    for protocol in dict.fromkeys(cell.protocol for benchmark in benchmarks for cell in benchmark.cells):
-        check(protocol, features.counts)  # checked before heads are learned
-    learned = learn(base, contenders, store, progress, learn_base)
+    for benchmark in benchmarks:  # all is checked before the first one runs
+        check_base(base, benchmark.contenders.values())
+        for kind in dict.fromkeys(cell.protocol for cell in benchmark.cells):
+            check(kind, features.counts)
     results = [
         run(
-            benchmark, features, base, store, seeds=seeds, tasks=tasks, jobs=jobs,
-            progress=partial(progress, benchmark.name), learned=learned,
+            benchmark, features, base, Store(output), seeds=seeds, tasks=tasks, jobs=jobs,
+            progress=partial(progress, benchmark.name),
         )
         for benchmark in benchmarks
     ]  # fmt: skip
@@ -148,19 +133,13 @@ def perform(
     return outcome
 
 
-def _benchmarks(
-    name: str,
-    methods: str | Iterable[str] | None,
-    protocol: Protocol,
-    outlier_queries: int | None,
-) -> list[Benchmark]:
+def _benchmarks(name: str, methods: str | Iterable[str] | None, protocol: Protocol) -> list[Benchmark]:
     """Return the benchmarks to run, in order."""
     benchmarks = []
     for part in list(BENCHMARKS) if name == "claims" else [name]:
         make, default_methods = BENCHMARKS[part]
         chosen_methods = default_methods if methods is None or part not in ("balanced", "imbalanced", name) else methods
-        more = {} if outlier_queries is None else {"outlier_queries": outlier_queries}
-        benchmarks.append(make(protocol, parse_methods(chosen_methods) if chosen_methods else (), **more))
+        benchmarks.append(make(protocol, parse_methods(chosen_methods) if chosen_methods else ()))
     return benchmarks
 
 

@@ -1,42 +1,46 @@
 """The runner: every contender on the same tasks, block by block, in one or more processes.
 
 The results do not depend on the number of processes: a block is always the same one hundred tasks, and one thread
-solves a task.
+solves a task. joblib starts the processes. They do not run the caller's script, so it needs no `__main__` guard. The
+methods that it registered are sent to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+import os
+import pickle
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.bench.base_files import base_dependents, benchmark_base, check_dimension
-from handful.bench.processes import spread
-from handful.bench.settings import FIGURES, Benchmark, Cell, Contender
-from handful.bench.store import Block, Store, blocks, describe, disk_errors_in_words, fingerprint, key_of, modules_of
+from handful.bench.base_files import base_dependents, benchmark_base, check_base, check_dimension
+from handful.bench.settings import FIGURES, Benchmark, Cell
+from handful.bench.store import Block, Store, blocks, describe, fingerprint, key_of
 from handful.core.base import Base
 from handful.core.checks import UNKNOWN
 from handful.core.metrics import decision_figures, figures
-from handful.features import Episodes, FeatureTable, Protocol, draw
+from handful.features import Episodes, FeatureTable, draw
 from handful.features.episodes import check
+from handful.methods.contract import Method
+from handful.methods.registry import METHODS
 from handful.solving import Result, get_solver, solve
-from handful.utils.interrupts import cleanup
 
 Figures = dict[str, np.ndarray]
 Progress = Callable[[int, int], None]  # called with the number of solved tasks and of all tasks
 
 
 class Work(NamedTuple):
-    """Contenders that must solve one block of tasks, each with the key and description under which it is stored."""
+    """One block of tasks for one contender, and the key and description under which its figures are stored."""
 
-    protocol: Protocol
+    cell: Cell
     block: Block
-    contenders: tuple[tuple[Contender, str, dict[str, Any]], ...]
+    key: str
+    about: dict[str, Any]
     figures: tuple[str, ...] = FIGURES
 
 
@@ -82,7 +86,6 @@ def run(
     tasks: int = 1000,
     jobs: int = 1,
     progress: Progress = lambda done, total: None,
-    learned: Base | None = None,
 ) -> Results:
     """Solve the tasks that the store does not hold yet, then read all results.
 
@@ -102,16 +105,15 @@ def run(
         The number of processes.
     progress : callable
         Called with the number of solved tasks and the number of all tasks.
-    learned : Base, optional
-        What was learned from `base`, if `base` is a table of features.
 
     Returns
     -------
     Results
     """
     features = features.labelled()
-    base_used = benchmark_base(base, features, learned)
+    base_used = benchmark_base(base, features)
     check_dimension(base_used, features)
+    check_base(base, benchmark.contenders.values())
     for protocol in dict.fromkeys(cell.protocol for cell in benchmark.cells):
         check(protocol, features.counts)
     store.open()
@@ -125,12 +127,13 @@ def run(
     plan = blocks(seeds, tasks)
     stored = {(cell, b): store.read(keys[cell], b, benchmark.figures) for cell in benchmark.cells for b in plan}
     missing = [
-        Work(protocol, block, tuple((c.contender, keys[c], abouts[c]) for c in cells), benchmark.figures)
+        Work(cell, block, keys[cell], abouts[cell], benchmark.figures)
         for block in plan
-        for protocol, cells in _by_protocol(c for c in benchmark.cells if stored[c, block] is None)
+        for cell in benchmark.cells
+        if stored[cell, block] is None
     ]
     total = seeds * tasks * len(benchmark.cells)
-    done = total - sum(work.block.size * len(work.contenders) for work in missing)
+    done = total - sum(work.block.size for work in missing)
     progress(done, total)
     solving_base = base_used.base if base_used else None
     solving = _all(missing, features, solving_base, store, min(jobs, len(missing)))
@@ -144,35 +147,90 @@ def run(
     )  # fmt: skip
 
 
+def _all(
+    work: list[Work], features: FeatureTable, base: Base | None, store: Store, jobs: int
+) -> Generator[int, None, None]:
+    """Solve all of it; yield the number of tasks after each block."""
+    solvers = [get_solver(name) for name in {one.cell.contender.method for one in work}]
+    methods = {method.info.name: method for solver in solvers for method in solver.parts.values()}
+    arrays = features.features, features.need_labels()
+    has_kernel = all("backend" in solver.defaults for solver in solvers)
+    if jobs <= 1 or has_kernel:  # a compiled kernel releases the GIL: threads are enough, and they start at once
+        for one in work:
+            yield solve_block(one, *arrays, base, store, threads=max(1, jobs))
+        return
+    from joblib import Parallel, delayed, parallel_config
+
+    try:
+        with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
+            parallel = Parallel(return_as="generator_unordered", batch_size=1)
+            yield from parallel(
+                delayed(_solve_in_worker)(one, *arrays, base, store, methods, os.getpid()) for one in work
+            )
+    except RuntimeError as error:
+        if type(error).__name__ != "TerminatedWorkerError":  # of joblib
+            raise
+        raise ChildProcessError(
+            "a worker process ended (killed: out of memory?): finished results are kept; run the same command again, "
+            "with fewer jobs if memory is short"
+        ) from None
+    finally:
+        store.tidy()
+
+
+def _solve_in_worker(
+    work: Work,
+    features: np.ndarray,
+    labels: np.ndarray,
+    base: Base | None,
+    store: Store,
+    methods: Mapping[str, Method],
+    parent: int,
+) -> int:
+    """As `solve_block`, with the methods of the main process."""
+    for name, method in methods.items():
+        METHODS.setdefault(name, method)
+    if not any(thread.name == "handful-parent" for thread in threading.enumerate()):
+        threading.Thread(target=_end_after, args=(parent,), name="handful-parent", daemon=True).start()
+    try:
+        return solve_block(work, features, labels, base, store)
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:  # it cannot come through a pipe
+            raise RuntimeError(f"{type(error).__name__}: {error}") from None
+        raise
+
+
+def _end_after(parent: int) -> None:
+    """End this process when its parent has ended, even by a kill."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(0)
+
+
 def solve_block(
     work: Work, features: np.ndarray, labels: np.ndarray, base: Base | None, store: Store, threads: int = 1
-) -> Iterator[int]:
-    """Draw the tasks once, solve them with each contender, write its figures; yield the number of tasks each time."""
-    block = work.block
-    episodes = draw(features, labels, work.protocol, seed=block.seed, tasks=range(block.first, block.last))
-    for contender, key, about in work.contenders:
-        if store.read(key, block, work.figures) is None:  # another run may have written it
-            store.write(key, about, block, solve_cell(contender, episodes, work.figures, base, threads))
-        yield block.size
+) -> int:
+    """Draw the tasks, solve them and write the figures; return the number of tasks."""
+    cell, block = work.cell, work.block
+    if store.read(work.key, block, work.figures) is None:  # another run may have written it
+        episodes = draw(features, labels, cell.protocol, seed=block.seed, tasks=range(block.first, block.last))
+        store.write(work.key, work.about, block, solve_cell(cell, episodes, work.figures, base, threads))
+    return block.size
 
 
-def solve_cell(
-    contender: Contender, episodes: Episodes, names: tuple[str, ...], base: Base | None, threads: int = 1
-) -> Figures:
+def solve_cell(cell: Cell, episodes: Episodes, names: tuple[str, ...], base: Base | None, threads: int = 1) -> Figures:
     """Return the figures of one contender on a block of tasks, [tasks] by name."""
+    contender = cell.contender
     parameters = dict(contender.parameters)
     if base_dependents([contender]):
         parameters["base"] = base
     has_own_base = parameters.get("base") is not None  # then its own mean is used
     if "outlier_share" not in get_solver(contender.method).defaults:
         parameters.setdefault("outlier_share", 0.5)  # its ranking does not depend on the share: no need to estimate it
-    result = solve(
-        episodes.task,
-        method=contender.method,
-        base_mean=None if has_own_base or base is None else base.mean,
-        threads=threads,
-        **parameters,
-    )
+    base_mean = None if has_own_base or base is None else base.mean
+    result = solve(episodes.task, method=contender.method, base_mean=base_mean, threads=threads, **parameters)
     return measure(result, episodes.truth, names)
 
 
@@ -191,13 +249,6 @@ def measure(result: Result, truth: np.ndarray, names: tuple[str, ...]) -> Figure
         low, high = (np.full_like(share, np.nan),) * 2 if interval is None else np.asarray(interval).T
         measured["covered"] = np.where(np.isnan(low), np.nan, (low <= share) & (share <= high))
     return {name: measured[name] for name in names}
-
-
-def _by_protocol(cells: Iterable[Cell]) -> list[tuple[Protocol, list[Cell]]]:
-    groups: dict[Protocol, list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault(cell.protocol, []).append(cell)
-    return list(groups.items())
 
 
 def _gather(
@@ -219,33 +270,3 @@ def _gather(
             name: 100 * np.concatenate([part[name] for part in parts]) for name in benchmark.figures
         }
     return gathered
-
-
-def _all(
-    work: list[Work], features: FeatureTable, base: Base | None, store: Store, jobs: int
-) -> Generator[int, None, None]:
-    methods = {contender.method for unit in work for contender, *_ in unit.contenders}
-    has_kernel = all("backend" in get_solver(method).defaults for method in methods)
-    if jobs <= 1 or has_kernel:  # a kernel releases Python's lock: threads are enough, and they start at once
-        for unit in work:
-            yield from solve_block(unit, features.features, features.need_labels(), base, store, max(1, jobs))
-        return
-    modules = {module for method in methods for module in modules_of(method)}
-    path = store.scratch("features.npy")  # the processes share it through the page cache
-    try:
-        with disk_errors_in_words(store.folder), open(path, "wb") as file:
-            np.save(file, features.features)
-        with cleanup(store.tidy):
-            yield from spread(work, _solve_block_of, (path, features.labels, base, store), jobs, modules)
-    finally:
-        store.tidy()
-
-
-def _solve_block_of(work: Work, path: Path, *arguments: Any) -> Iterator[int]:
-    return solve_block(work, _mapped(path), *arguments)
-
-
-@cache
-def _mapped(path: Path) -> np.ndarray:
-    mapped: np.ndarray = np.load(path, mmap_mode="r")
-    return mapped

@@ -178,11 +178,10 @@ def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
     return contenders
 
 
-def balanced(base: Protocol, contenders: Sequence[Contender], outlier_queries: int | None = None) -> Benchmark:
-    """Return the benchmark with as many unknown queries as known ones, or with another number of them."""
-    protocol = replace(base, outlier_queries=base.queries if outlier_queries is None else outlier_queries)
-    title = "Balanced tasks" if protocol.outlier_queries == base.queries else "Tasks"
-    return Benchmark("balanced", title, _cells(_named([protocol]), contenders))
+def balanced(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
+    """Return the benchmark with as many unknown queries as known ones, or as `base` has them."""
+    title = "Balanced tasks" if base.outlier_queries == base.queries else "Tasks"
+    return Benchmark("balanced", title, _cells(_named([base]), contenders))
 
 
 def imbalanced(base: Protocol, contenders: Sequence[Contender]) -> Benchmark:
@@ -223,8 +222,8 @@ def best_b(share: float) -> float:
 
 
 def _ratio(base: Protocol, known_ratio: int, outlier_ratio: int) -> Protocol:
-    """Return `base` with its 2 x `queries` queries of each class in this ratio."""
-    total = 2 * base.queries
+    """Return `base` with the queries of a known and of an unknown class divided in this ratio."""
+    total = base.queries + base.outlier_queries
     queries = round(total * known_ratio / (known_ratio + outlier_ratio))
     return replace(base, queries=queries, outlier_queries=total - queries)
 

@@ -32,7 +32,7 @@ from handful.bench.settings import FIGURES, Cell
 from handful.features import FeatureTable
 from handful.solving import get_solver
 from handful.utils.extras import need_pyarrow
-from handful.utils.files import scratch, write_whole
+from handful.utils.files import write_whole
 
 BLOCK_TASKS = 100  # tasks
 MEASURING = ("handful.solving.solve", "handful.solving.solver", "handful.core.metrics", "handful.features.episodes")
@@ -92,16 +92,6 @@ class Store:
         """Remove the temporary files of this run, which workers may leave when they are ended."""
         for leftover in self.folder.rglob(f".*.{self.run}.*.tmp"):
             leftover.unlink(missing_ok=True)
-
-    def scratch(self, name: str) -> Path:
-        """Return a new name for a temporary file.
-
-        Parameters
-        ----------
-        name : str
-            The name of the file that it will become.
-        """
-        return scratch(self.folder / name, self.run)
 
     def path(self, key: str, block: Block) -> Path:
         """Return the file of a block.
@@ -227,34 +217,30 @@ def code_of(name: str) -> str:
 
 
 def source_of(modules: Iterable[str]) -> str:
-    """Return a digest of the source of these modules and of their imports.
+    """Return a digest of the source of these modules and of what they import: from handful, and from near them.
 
     It is read from the files, not from the loaded modules, so it is the same in every process. A method that was
     defined in an interactive session has no file: then the digest is different each time.
     """
     files: set[Path] = set()
-    for start in modules:
-        file = getattr(sys.modules.get(start), "__file__", None) or _source(start)
-        if file is None or not Path(file).is_file():
-            return uuid4().hex
-        _follow(start, Path(file), files)
+    todo = [(name, getattr(sys.modules.get(name), "__file__", None) or _source(name)) for name in modules]
+    if any(file is None or not Path(file).is_file() for _, file in todo):
+        return uuid4().hex
+    while todo:
+        name, file = todo.pop()
+        file = Path(str(file))
+        if file in files or file.suffix != ".py":
+            continue
+        files.add(file)
+        for used in _imports(file, name):
+            near = used.split(".")[0] in ("handful", name.split(".")[0])  # of the same package
+            source = _source(used) if near or "." not in used else None
+            if source is not None and (near or source.parent == file.parent):
+                todo.append((used, source))
     hasher = blake2b(digest_size=10)
     for file in sorted(files, key=lambda f: (f.name, f)):
         hasher.update(file.name.encode() + file.read_bytes())
     return hasher.hexdigest()
-
-
-def _follow(name: str, file: Path, files: set[Path]) -> None:
-    """Add the file, and all files that it imports from its own package, from its folder, or from handful."""
-    if file in files or file.suffix != ".py":
-        return
-    files.add(file)
-    top = name.split(".")[0]
-    for used in _imports(file, name):
-        if used.split(".")[0] in ("handful", top) or "." not in used:
-            source = _source(used)
-            if source and (used.split(".")[0] in ("handful", top) or source.parent == file.parent):
-                _follow(used, source, files)
 
 
 @cache
@@ -262,7 +248,7 @@ def _imports(file: Path, name: str) -> tuple[str, ...]:
     """Return the imported names, which may be modules; relative imports start from `name`."""
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
     names = []
-    for node in _statements(ast.parse(file.read_bytes())):
+    for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -270,14 +256,6 @@ def _imports(file: Path, name: str) -> tuple[str, ...]:
             home = ".".join([*above, *filter(None, [node.module])])
             names += [home, *(f"{home}.{alias.name}" for alias in node.names)]
     return tuple(names)
-
-
-def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes of a file, except those that only type checkers read."""
-    yield node
-    if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
-        for child in ast.iter_child_nodes(node):
-            yield from _statements(child)
 
 
 @cache

@@ -6,7 +6,7 @@ from handful.utils import interrupts
 
 COMMANDS = (  # one file each, in the order of --help: first those of every day
     "demo", "label", "ask", "check", "promote", "predict", "workbench", "serve",
-    "embed", "info", "bench", "methods", "backbones", "train", "base", "export",
+    "embed", "info", "bench", "methods", "backbones", "train", "base",
 )  # fmt: skip
 with interrupts.quick():
     from importlib import import_module

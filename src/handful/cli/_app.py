@@ -32,11 +32,11 @@ app = typer.Typer(
 Command = Callable[..., None]
 
 
-def command() -> Callable[[Command], Command]:
+def command(parent: typer.Typer = app) -> Callable[[Command], Command]:
     """Register a command under the name of its function; parameters that are dataclasses become groups of options."""
 
     def register(function: Command) -> Command:
-        app.command(name=function.__name__, help=_paragraphs(function.__doc__ or ""))(flatten(function))
+        parent.command(name=function.__name__, help=_paragraphs(function.__doc__ or ""))(flatten(function))
         return function
 
     return register

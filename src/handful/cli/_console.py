@@ -112,11 +112,11 @@ def stoppable(console: Console, kept: str) -> Iterator[None]:
         A sentence about the work that is kept, or "".
     """
     last = f"Stopped. {kept}".rstrip()
-    interrupts.say_last(lambda: last)
+    interrupts.say_last(last)
     try:
         yield
     except KeyboardInterrupt:
-        interrupts.say_last(str)  # an empty text: the sentence is printed here
+        interrupts.say_last("")  # it is printed here
         console.print(last, markup=False, soft_wrap=True)
         raise typer.Exit(interrupts.STOPPED) from None
 

@@ -1,21 +1,27 @@
-"""`handful backbones`: the networks that turn pictures into features."""
+"""`handful backbones`: the networks that turn pictures and texts into features; published weights become one."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from handful.cli._app import command
-from handful.cli._console import console_for
-from handful.cli._options import Json
+from handful.cli._app import app, command
+from handful.cli._console import console_for, print_lines
+from handful.cli._options import Json, Overwrite, parse_pixel_numbers
+
+group = typer.Typer(invoke_without_command=True, help="List the backbones, or make one of published weights: export.")
+app.add_typer(group, name="backbones")
 
 
-@command()
-def backbones(as_json: Json = False) -> None:
-    """List the backbones, which turn pictures into features."""
-    from dataclasses import asdict
-
+@group.callback()
+def backbones(context: typer.Context, as_json: Json = False) -> None:
+    """List the backbones, which turn pictures and texts into features; or make one of published weights: export."""
+    if context.invoked_subcommand is not None:
+        return
     from handful.backbones import list_backbones
     from handful.backbones.catalogue import LEVELS
 
@@ -35,3 +41,83 @@ def backbones(as_json: Json = False) -> None:
         numbers = ("" if x is None else f"{x:g}" for x in (info.dimension, info.input_size, info.megabytes))
         table.add_row(info.name, info.title, *numbers, info.licence, info.extra)
     console_for(False).print(table)
+
+
+@command(group)
+def export(
+    checkpoint: Annotated[
+        Path, typer.Argument(help="Weights of a few-shot network: .pth, .pt, .tar of torch, or .safetensors.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The .onnx file; the .json beside it says how to use it.")
+    ] = Path("model.onnx"),
+    size: Annotated[
+        int, typer.Option(min=1, max=4096, help="Pixels per side of its pictures; for the WRN of S2M2: 80.")
+    ] = 84,
+    mean: Annotated[
+        str | None, typer.Option(help="Mean of its pixels, scaled to 0..1, one number per channel: 0.485,0.456,0.406.")
+    ] = None,
+    std: Annotated[
+        str | None, typer.Option(help="Standard deviation of its pixels, in the same way: 0.229,0.224,0.225.")
+    ] = None,
+    pool: Annotated[
+        str | None,
+        typer.Option(help="For conv4, if the names in the file mislead: flatten, max or mean of the last map."),
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Turn a published checkpoint into an ONNX backbone, which runs without torch.
+
+    The command knows how FEAT, RFS, MetaOptNet, Meta-Baseline, EASY, S2M2 and Prototypical Networks name their
+    parameters. It says which weights fitted, and stops if a weight of the network is missing or has another shape. No
+    code in the file is run.
+
+    The default scale of pixels is that of ImageNet. FEAT's ResNet-12 was trained with another one:
+    --mean 0.4721,0.4533,0.4100 --std 0.2772,0.2678,0.2845
+
+    Example: handful backbones export max_acc.pth -o resnet12.onnx, then handful embed pictures/ --backbone
+    resnet12.onnx
+    """
+    from handful.backbones.preprocessing import as_numbers
+    from handful.project.outputs import check_file
+    from handful.utils.extras import TORCH, need
+
+    if output.suffix.lower() != ".onnx":
+        raise ValueError(f"{str(output)!r}: give a name that ends in .onnx")
+    for file in (output, output.with_suffix(".json")):
+        check_file(file, overwrite, (".onnx", ".json"))
+    need("torch", "handful backbones export", TORCH)
+    from handful.backbones.networks.checkpoints import load_network
+    from handful.backbones.networks.export import export_onnx
+    from handful.backbones.torch_modules import few_shot_preprocessing
+
+    module: Any
+    module, kind, loaded = load_network(checkpoint, **({} if pool is None else {"pool": pool}))
+    pixels = parse_pixel_numbers(mean=mean, std=std)
+    scale: dict[str, Any] = {"size": (size, size)} | {key: as_numbers(value, key) for key, value in pixels.items()}
+    preprocessing = few_shot_preprocessing(module.channels, scale)
+    about = {"network": kind, "channels": module.channels, "options": module.options, "checkpoint": checkpoint.name}
+    difference = export_onnx(module, output, preprocessing, about=about)
+    if as_json:
+        document = about | {"size": size, **asdict(loaded), "relative": difference, "file": str(output.resolve())}
+        typer.echo(json.dumps(document, indent=2))
+        return
+    options = ", ".join(f"{name} {value}" for name, value in module.options.items())
+    print_lines(
+        console_for(False),
+        [
+            f"{checkpoint} holds a {kind} ({options}), {module.channels} channels, with the names of {loaded.layout}; "
+            f"in the file under {loaded.place or 'no key'}, with {loaded.prefix or 'nothing'} in front.",
+            f"Parameters that fitted: {loaded.matched}; not used, because they belong to no part of the network: "
+            f"{_names(loaded.unused)}.",
+            f"The features differ from those of torch by {difference:.1e} of the largest one.",
+            f"The backbone: {output} and {output.with_suffix('.json')}",
+        ],
+    )
+
+
+def _names(names: list[str]) -> str:
+    from handful.backbones.folders import shown
+
+    return ", ".join(map(shown, names[:6])) + (f" and {len(names) - 6} more" if len(names) > 6 else "") or "none"

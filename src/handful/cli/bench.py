@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, fields
-from importlib.util import find_spec
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -34,7 +34,7 @@ class DataOptions:
         Path | None,
         typer.Option(
             help="Features of the classes that the backbone was trained on, whose mean methods centre on; or a base "
-            "file, see `handful base`. Methods that learn from base classes need it."
+            "file, see `handful base`. Methods that learn from base classes need the latter."
         ),
     ] = None
 
@@ -52,7 +52,7 @@ class TaskOptions:
     queries: Annotated[int, typer.Option(min=1, help="Queries of each class in a balanced task.")] = 15
     outlier_queries: Annotated[
         int | None,
-        typer.Option(min=1, help="For balanced: queries of each unknown class, if not as many as --queries."),
+        typer.Option(min=1, help="Queries of each unknown class, if not as many as --queries."),
     ] = None
     outlier_ways: Annotated[int, typer.Option(min=1, help="Unknown classes of a task.")] = 5
     broad: Annotated[
@@ -111,7 +111,7 @@ def bench(
     from handful.utils.threads import available_threads
 
     protocol = Protocol(
-        kind.ways, kind.shots, kind.queries, kind.outlier_ways, kind.queries,
+        kind.ways, kind.shots, kind.queries, kind.outlier_ways, kind.outlier_queries or kind.queries,
         broad=kind.broad, unequal_shots=kind.unequal, unequal_queries=kind.unequal,
     )  # fmt: skip
     features = None if data.features is None else read(data.features, warn=False, **table.arguments())
@@ -129,9 +129,9 @@ def bench(
     with stoppable(console, stored), progress_bars(console, "tasks") as progress:
         outcome = job.perform(
             name, features, base, output=output, methods=comparison.methods, protocol=protocol, tasks=kind.tasks,
-            outlier_queries=kind.outlier_queries, seeds=kind.seeds, jobs=jobs or available_threads(),
+            seeds=kind.seeds, jobs=jobs or available_threads(),
             against=comparison.against, paper=comparison.paper, plots=comparison.plots,
-            command=_command_of(name, data, table, comparison, kind), progress=progress, learn_base=_learner(),
+            command=shlex.join(["handful", *sys.argv[1:]]), progress=progress,
         )  # fmt: skip
     if as_json:
         typer.echo(outcome.files["json"].read_text("utf-8"), nl=False)
@@ -148,31 +148,3 @@ def _print_outcome(console: Console, outcome: Any) -> None:
         if detail:
             console.print(f"    {detail}" + (" (the narrowest)" if verdict.narrowest else ""), markup=False)
     print_lines(console, ["Written: " + ", ".join(str(path) for path in outcome.files.values())])
-
-
-def _learner() -> Any:
-    """The function that learns from base classes, or None if the package `training` is not installed."""
-    if find_spec("handful.training") is None:
-        return None
-    from handful.training.heads import learn_base
-
-    return learn_base
-
-
-def _command_of(
-    name: str, data: DataOptions, table: TableOptions, comparison: ComparisonOptions, kind: TaskOptions
-) -> str:
-    """The command that makes the same tables: without options for speed and for the output folder."""
-    words = ["handful", "bench", name]
-    values = {
-        "features": data.features, "split": data.split, "base": data.base, "methods": comparison.methods,
-        "tasks": kind.tasks, "seeds": kind.seeds, "against": comparison.against, **vars(table),
-    }  # fmt: skip
-    for option, value in values.items():
-        words += [f"--{option}", str(value)] if value is not None else []
-    words += ["--paper"] * comparison.paper + ["--broad"] * kind.broad
-    defaults = {one.name: one.default for one in fields(TaskOptions)}
-    for option in ("ways", "shots", "queries", "outlier_queries", "outlier_ways", "unequal"):
-        if getattr(kind, option) != defaults[option]:
-            words += [f"--{option.replace('_', '-')}", f"{getattr(kind, option):g}"]
-    return shlex.join(words)

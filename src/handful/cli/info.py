@@ -17,17 +17,27 @@ MAX_LISTED_CLASSES = 20
 @command()
 def info(
     path: Annotated[
-        Path, typer.Argument(help="A .parquet, .csv, .npz, .npy, .safetensors, or .pkl file, or a folder of parts.")
-    ],
+        Path | None,
+        typer.Argument(help="A .parquet, .csv, .npz, .npy, .safetensors, or .pkl file, or a folder of parts."),
+    ] = None,
     *,
     columns: TableOptions,
     as_json: Json = False,
 ) -> None:
     """Say what a file of features holds: classes, counts, norms, duplicates, and which tasks it is large enough for.
 
+    Without a file: the versions of handful and of what it computes with, and whether it has its kernels in C.
+
     A file that would need more than 8 GiB of memory is refused before it is read. So is a small file that would need
     more than 512 MiB and 1,000 times its own size. Set HANDFUL_MAX_BYTES to allow more, as in HANDFUL_MAX_BYTES=32GB.
     """
+    if path is None:
+        installed = _of_installation()
+        if as_json:
+            print_json(installed)
+        else:
+            print_lines(console_for(False), [f"{name}: {value}" for name, value in installed.items()])
+        return
     from handful.features import describe, read
 
     table = read(path, warn=False, **columns.arguments())
@@ -48,6 +58,22 @@ def info(
     more = len(counts) - MAX_LISTED_CLASSES
     lines.append(f"Items per class: {listed}" + (f" and {more} more" if more > 0 else ""))
     print_lines(console_for(False), lines)
+
+
+def _of_installation() -> dict[str, str]:
+    import platform
+
+    import numpy as np
+
+    from handful.engines.kernels import levels
+    from handful.utils.version import __version__
+
+    best = "for any processor" if levels() == ("plain",) else f"x86-64-{levels()[-1]}" if levels() else ""
+    missing = 'none, so NumPy does their work, some times more slowly: see "Make it faster" in the documentation'
+    return {
+        "handful": __version__, "Python": platform.python_version(), "NumPy": np.__version__,
+        "kernels in C": best or missing,
+    }  # fmt: skip
 
 
 def _in_words(value: object) -> str:

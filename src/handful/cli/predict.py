@@ -64,7 +64,7 @@ def predict(
     from handful.project import predict_items
     from handful.project.items import Reading
     from handful.project.outputs import check_file, table_of, write_table
-    from handful.project.prediction import read_new_items
+    from handful.project.reading import read_new_items
     from handful.project.summary import expected_numbers
     from handful.utils.text import one_line
 

@@ -12,7 +12,8 @@ import math
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any
@@ -41,7 +42,6 @@ from handful.utils.unpickling import ADVICE, load_plain, quoted
 
 FORMAT = 1  # version of the JSON in a .safetensors header
 ARRAYS = {EMBEDDING: "features", LABEL: "labels", PATH: "paths", SPLIT: "splits"}  # the usual names of arrays
-OWN = (*ARRAYS.values(), "base_mean", "columns", "file")  # not names of other arrays; `file` is np.savez's own
 OBJECT_ARRAY_ERROR = (
     "is an array of Python objects, which could run code: save names with labels.astype(str), numbers as float32"
 )
@@ -51,25 +51,30 @@ DAMAGE_ERRORS = (
 )  # fmt: skip
 
 
-def _chosen(names: list[str], choice: ColumnChoice, what: str) -> dict[str, str]:
-    """The arrays that are features, labels, paths and splits, by the names of their columns."""
+def _content(
+    names: Sequence[str],
+    choice: ColumnChoice,
+    what: str,
+    read: Callable[[str], NDArray],
+    shape_of: Callable[[str], Sequence[int]],
+) -> Content:
+    """The arrays of a file as columns. Others are read if they have one value for each row."""
     arrays = ARRAYS | {EMBEDDING: choice.embedding or ARRAYS[EMBEDDING], LABEL: choice.label or ARRAYS[LABEL]}
     require(names, arrays[EMBEDDING], what, "embedding")
     if choice.label is not None:
         require(names, choice.label, what, "label")
-    return {column: name for column, name in arrays.items() if name in names}
-
-
-def _others(arrays: Mapping[str, NDArray]) -> dict[str, NDArray]:
-    """Other arrays under names that are no column's."""
-    others: dict[str, NDArray] = {}
-    for name, values in arrays.items():
-        others[free_name(name, (*ARRAYS, *others))] = values
-    return others
+    columns = {column: read(name) for column, name in arrays.items() if name in names}
+    rows = columns[EMBEDDING].shape[:1]
+    for name in names:
+        if name not in (*arrays.values(), "base_mean", "columns") and tuple(shape_of(name)) == rows:
+            columns[free_name(name, (*ARRAYS, *columns))] = read(name)
+    return Content(columns, read("base_mean") if "base_mean" in names else None)
 
 
 def _stored_name(name: str, used: Mapping[str, Any]) -> str:
-    return ARRAYS.get(name) or free_name(name, (*OWN, *used))
+    return ARRAYS.get(name) or free_name(
+        name, (*ARRAYS.values(), "base_mean", "columns", "file", *used)
+    )  # np.savez has a `file`
 
 
 # ---- .npz and .npy
@@ -78,41 +83,31 @@ def _stored_name(name: str, used: Mapping[str, Any]) -> str:
 def read_npz(path: Path, choice: ColumnChoice) -> FeatureTable:
     """Arrays of any names; others that have one value for each row are carried along."""
     try:
-        archive = zipfile.ZipFile(path)
-    except DAMAGE_ERRORS as error:
-        raise damaged(".npz", error) from None
-    with archive:
-        members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
-        chosen = _chosen(list(members), choice, "array")
-        columns = {column: _member(archive, members[name], name) for column, name in chosen.items()}
-        more = {name: _member(archive, members[name], name) for name in ("base_mean", "columns") if name in members}
-        rows = columns[EMBEDDING].shape[:1]
-        others: dict[str, NDArray] = {}
-        for name in members.keys() - {*chosen.values(), *more}:
-            try:
+        with zipfile.ZipFile(path) as archive:
+            members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+
+            def read(name: str) -> NDArray:
                 with archive.open(members[name]) as stream:
-                    shape, dtype = _header(stream, name)
-                if shape == rows and dtype.kind in "biufUS":
-                    others[name] = _member(archive, members[name], name)
-            except DAMAGE_ERRORS:  # the features can be used without it
-                continue
-        others = {name: others[name] for name in members if name in others}
-    names = more.get("columns")
-    is_names = names is not None and names.dtype.kind == "U" and names.shape == columns[EMBEDDING].shape[1:]
-    content = Content(
-        columns | _others(others), more.get("base_mean"), names.tolist() if is_names and names is not None else None
-    )
-    return from_columns(content, ColumnChoice())
+                    return _array(stream, f"array {name!r}")
 
+            def shape_of(name: str) -> Sequence[int]:
+                try:
+                    with archive.open(members[name]) as stream:
+                        shape, dtype = _header(stream, name)
+                except DAMAGE_ERRORS:  # the features can be used without it
+                    return ()
+                return shape if dtype.kind in "biufUS" else ()
 
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> NDArray:
-    try:
-        with archive.open(member) as stream:
-            return _array(stream, f"array {name!r}")
+            content = _content(list(members), choice, "array", read, shape_of)
+            names = read("columns") if "columns" in members else None
     except ValueError:
         raise
     except DAMAGE_ERRORS as error:
-        raise damaged(".npy", error, f"array {name!r}: ") from None
+        raise damaged(".npz", error) from None
+    is_names = names is not None and names.dtype.kind == "U" and names.shape == content.columns[EMBEDDING].shape[1:]
+    return from_columns(
+        replace(content, names=names.tolist() if names is not None and is_names else None), ColumnChoice()
+    )
 
 
 def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -173,12 +168,12 @@ def _plain_array(values: NDArray) -> NDArray:
 
 def read_npy(path: Path, choice: ColumnChoice) -> FeatureTable:
     """Read one array of features. Labels are in a file beside it with one of three names; the first one is used."""
-    beside = [path.with_name(path.stem + end) for end in (".labels.npy", ".labels.txt", "_labels.npy")]
-    file = next((file for file in beside if file.is_file()), None)
+    places = [path.with_name(path.stem + end) for end in (".labels.npy", ".labels.txt", "_labels.npy")]
+    file = next((file for file in places if file.is_file()), None)
     columns = {EMBEDDING: _npy(path, "the file")}
     if file is not None:
         columns[LABEL] = _lines(file) if file.suffix == ".txt" else _npy(file, file.name)
-    mean = mean_beside(path)
+    mean = beside(path, "base_mean")
     return from_columns(Content(columns, _npy(mean, mean.name) if mean.is_file() else None), ColumnChoice())
 
 
@@ -190,20 +185,16 @@ def write_npy(table: FeatureTable, path: Path) -> None:
             + (f" (nor for other columns, as {next(iter(table.others))!r})" if table.others else "")
         )
     labels = None if table.labels is None else _plain_array(table.labels)
-    for file, values in ((path, table.features), (labels_beside(path), labels), (mean_beside(path), table.base_mean)):
+    arrays = {path: table.features, beside(path, "labels"): labels, beside(path, "base_mean"): table.base_mean}
+    for file, values in arrays.items():
         if values is not None:
             with file.open("wb") as sink:
                 np.save(sink, values, allow_pickle=False)
 
 
-def labels_beside(path: Path) -> Path:
-    """The file of the labels of a .npy file."""
-    return path.with_name(f"{path.stem}.labels.npy")
-
-
-def mean_beside(path: Path) -> Path:
-    """The file of the base mean of a .npy file."""
-    return path.with_name(f"{path.stem}.base_mean.npy")
+def beside(path: Path, what: str) -> Path:
+    """The file of the labels, or of the base mean, of a .npy file."""
+    return path.with_name(f"{path.stem}.{what}.npy")
 
 
 def _npy(path: Path, what: str) -> NDArray:
@@ -232,25 +223,16 @@ def read_safetensors(path: Path, choice: ColumnChoice) -> FeatureTable:
     check_bytes(path.stat().st_size, "the file")
     try:
         with safe_open(path, framework="np") as file:
-            names = list(file.keys())  # not a dict
             texts, feature_names = _about((file.metadata() or {}).get("handful"))
-            chosen = _chosen(names, choice, "tensor")
-            columns = {column: file.get_tensor(name) for column, name in chosen.items()}
-            mean = file.get_tensor("base_mean") if "base_mean" in names else None
-            rows = list(columns[EMBEDDING].shape[:1])
-            others = {
-                name: file.get_tensor(name)
-                for name in names
-                if name not in (*chosen.values(), "base_mean") and file.get_slice(name).get_shape() == rows
-            }
-            if any(x.dtype.kind == "V" for x in (*columns.values(), *others.values())):  # of the package onnx
+            names = list(file.keys())  # not a dict
+            content = _content(names, choice, "tensor", file.get_tensor, lambda name: file.get_slice(name).get_shape())
+            if any(x.dtype.kind == "V" for x in content.columns.values()):  # a type of the package onnx
                 raise TypeError("bfloat16")
     except (SafetensorError, OverflowError) as error:
         raise damaged("safetensors", error) from None
     except (TypeError, AttributeError) as error:  # bfloat16 and the 8-bit floats
         raise ValueError(f"a tensor has a type that NumPy does not know ({error}): save it as float32") from None
-    content = Content(columns | _others(others) | texts, mean, feature_names)
-    return from_columns(content, ColumnChoice())
+    return from_columns(Content(content.columns | texts, content.base_mean, feature_names), ColumnChoice())
 
 
 def write_safetensors(table: FeatureTable, path: Path) -> None:

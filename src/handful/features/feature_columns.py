@@ -25,7 +25,12 @@ from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
 EMBEDDING, LABEL, PATH, SPLIT = "embedding", "label", "path", "split"
-OPTIONS = {"embedding": "embedding= (--embedding)", "label": "label= (--label)", "columns": "columns= (--columns)"}
+OPTIONS = {  # in Python, of most commands, and of `handful label`
+    "embedding": "embedding= (--embedding, or --set embedding=NAME)",
+    "label": "label= (--label)",
+    "columns": "columns= (--columns, or --set columns=NAMES)",
+    "exclude": "exclude= (--exclude, or --set exclude=NAMES)",
+}
 INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|\s*")  # names of the index of a frame in files of pandas
 NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")  # also with a decimal comma
 ID_NAME = re.compile(r"(.*[^a-z])?(ids?|idx|index|indices|uuid|guid|row|rowid|row[ _.-]?(id|number|num|nr|no))", re.I)
@@ -146,13 +151,12 @@ def from_columns(content: Content, choice: ColumnChoice) -> FeatureTable:
         features, used = to_numpy(as_features(stacked, "features")), set(feature_names)
     labels = columns.get(choice.label_column)
     if labels is not None:
-        labels = clean_labels(_plain_labels(labels))
+        labels = clean_labels(_plain(labels))
         check_missing_words(labels)
-    paths, splits = (None if name not in columns else _as_names(columns[name]) for name in (PATH, SPLIT))
     others = other_columns({n: v for n, v in columns.items() if n not in (*used, choice.label_column, PATH, SPLIT)})
     table = FeatureTable(
-        features, labels, paths, splits, base_mean=content.base_mean, columns=feature_names, others=others,
-        set_aside=set_aside,
+        features, labels, _plain(columns.get(PATH)), _plain(columns.get(SPLIT)), base_mean=content.base_mean,
+        columns=feature_names, others=others, set_aside=set_aside,
     )  # fmt: skip
     if content.text not in others:
         return table
@@ -176,46 +180,31 @@ def _filled(numbers: NDArray) -> NDArray:
     return np.where(np.ma.getmaskarray(numbers), np.nan, np.ma.getdata(numbers)) if np.ma.isMA(numbers) else numbers
 
 
-def _plain_labels(labels: NDArray) -> Any:
-    """True and False, dates and the like as texts."""
-    if labels.dtype.kind in "iufUS" and not np.ma.isMA(labels):
-        return labels
-    if labels.ndim != 1:
-        return labels
-    plain = (str, bytes, int, float, type(None))
-    return [v if isinstance(v, plain) and not isinstance(v, bool) else str(v) for v in labels.tolist()]
-
-
-def _as_names(values: NDArray) -> Any:
-    """Paths or splits; numbers may name rows too."""
-    if values.dtype.kind in "US" or values.ndim != 1:
+def _plain(values: NDArray | None) -> Any:
+    """Labels and names of a file: True and False, dates and the like as texts."""
+    if values is None or values.ndim != 1 or (values.dtype.kind in "iufUS" and not np.ma.isMA(values)):
         return values
-    return [str(value) if isinstance(value, float) and value == value else value for value in values.tolist()]
+    plain = (str, bytes, int, float, list, dict, type(None))  # lists are refused by who takes them
+    return [v if isinstance(v, plain) and not isinstance(v, bool) else str(v) for v in values.tolist()]
 
 
 def _embeddings(column: NDArray, name: str) -> NDArray:
     """[n, D] of a column of lists of numbers, or of JSON lists; a text that occurs in several rows is parsed once."""
     if column.dtype.kind != "O":
-        if column.ndim == 1 and np.ma.isMA(column):
-            raise ValueError(f"column {name!r} holds numbers: a list of numbers in each row is needed")
         return column
     rows: dict[Any, NDArray] = {}
-    width = -1
-    for i, text in enumerate(column.tolist()):
-        if text in rows:
-            continue
-        try:
-            row = np.asarray(json.loads(text))
-        except (TypeError, ValueError, RecursionError):
-            row = np.empty(0)
-        if row.ndim != 1 or row.dtype.kind not in "iuf" or not len(row):
-            raise ValueError(f"column {name!r} is text, but not a JSON list of numbers in row {i}")
-        width = len(row) if width < 0 else width
-        if len(row) != width:
-            raise ValueError(f"column {name!r} has {width} numbers in row 0 but {len(row)} in row {i}")
-        rows[text] = row
-    check_bytes(8 * width * len(column), f"column {name!r}")
-    return np.stack([rows[text] for text in column.tolist()]).astype(np.float64)
+    texts = column.tolist()
+    for i, text in enumerate(texts):
+        if text not in rows:
+            try:
+                rows[text] = np.asarray(json.loads(text), np.float64)
+            except (TypeError, ValueError, RecursionError):
+                rows[text] = np.empty(0)
+            if rows[text].ndim != 1 or not len(rows[text]):
+                raise ValueError(f"column {name!r} is text, but not a JSON list of numbers in row {i}")
+            if len(rows[text]) != (width := len(rows[texts[0]])):
+                raise ValueError(f"column {name!r} has {width} numbers in row 0 but {len(rows[text])} in row {i}")
+    return np.stack([rows[text] for text in texts])
 
 
 def _feature_columns(
@@ -301,7 +290,7 @@ def _check_text(name: str, values: NDArray) -> None:
     if any("," in cell for _, cell in cells):
         raise ValueError(f"column {name!r} has numbers with a comma, as {cells[0][1]!r}: write them with a point")
     raise ValueError(
-        f"column {name!r} holds numbers as text: make it numbers, or leave it out with exclude= (--exclude)"
+        f"column {name!r} holds numbers as text: make it numbers, or leave it out with {OPTIONS['exclude']}"
     )
 
 

@@ -147,10 +147,9 @@ def write(table: FeatureTable, path: str | Path) -> Path:
             for file in sorted(Path(scratch).iterdir(), key=lambda file: file.name == path.name):  # the features last
                 os.replace(file, path.with_name(file.name))
         if suffix == ".npy":  # what was beside the file that was replaced
-            for file, values in ((array_files.labels_beside(path), table.labels),
-                                 (array_files.mean_beside(path), table.base_mean)):  # fmt: skip
+            for what, values in (("labels", table.labels), ("base_mean", table.base_mean)):
                 if values is None:
-                    file.unlink(missing_ok=True)
+                    array_files.beside(path, what).unlink(missing_ok=True)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
     except OSError as error:  # its message would name the temporary file

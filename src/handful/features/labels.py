@@ -97,7 +97,7 @@ def clean_strings(values: Any, what: str) -> NDArray | None:
     values = decoded(values, what)
     values[is_missing(values)] = ""
     for row, value in enumerate(values):
-        if not isinstance(value, str | int):
+        if not isinstance(value, str | int | float):
             raise ValueError(f"the {what} of row {row} is a {type(value).__name__}: strings are needed")
     return as_strings(values, what)
 

@@ -230,6 +230,8 @@ def read_parquet(path: Path, choice: ColumnChoice) -> FeatureTable:
 
 def read_feature_columns(path: Path, choice: ColumnChoice, where: str = "") -> Any:
     """A `pyarrow.Table` of the features, labels, paths and splits, and of the columns that are carried along."""
+    need_pyarrow("a Parquet file")
+    import pyarrow.types as of
 
     def choose(schema: Any) -> list[str]:
         check_header(schema.names, choice)
@@ -245,37 +247,51 @@ def read_feature_columns(path: Path, choice: ColumnChoice, where: str = "") -> A
                 f"{where}there is no column {EMBEDDING!r}, only {listed(schema.names)}: {listed(lists)} holds lists of "
                 f"numbers, name the right one with {OPTIONS['embedding']}"
             )
-        for name in {choice.label_column, PATH, SPLIT} & set(schema.names):
-            if not is_carried(schema.field(name).type) and not is_bytes(schema.field(name).type):
-                kind = shortened(str(schema.field(name).type))
+        flat = {choice.label_column, PATH, SPLIT} & set(schema.names)
+        for name in flat:
+            if of.is_nested(kind := schema.field(name).type):
+                kind = shortened(str(kind))
                 raise ValueError(f"{where}column {name!r} holds {kind}: one text or number a row is needed")
-        return [
-            field.name
-            for field in schema
-            if is_carried(field.type)
-            or (has_embedding and field.name == choice.embedding_column)
-            or field.name in (choice.label_column, PATH, SPLIT)
-        ]
+        chosen = flat | ({choice.embedding_column} if has_embedding else set())
+        return [field.name for field in schema if is_carried(field.type) or field.name in chosen]
 
     return read_arrow(path, choose, where)
-
-
-def is_bytes(kind: Any) -> bool:
-    """Whether a `pyarrow.DataType` is of bytes, which may be the UTF-8 of labels."""
-    import pyarrow.types as of
-
-    return bool(of.is_binary(kind) or of.is_large_binary(kind))
 
 
 def features_of(table: Any, choice: ColumnChoice) -> FeatureTable:
     """A feature table of a `pyarrow.Table`."""
     metadata = table.schema.metadata or {}
-    columns = {name: _with_class_names(values, metadata, name) for name, values in columns_of(table).items()}
+    columns, class_names = columns_of(table), _class_names(metadata)
+    columns |= {name: _named(columns[name], class_names[name], name) for name in columns.keys() & class_names.keys()}
     names = metadata.get(NAMES_KEY)
     if names is not None:
-        names = _parse_list(names, NAMES_KEY)
+        where = f"{NAMES_KEY.decode()} of the schema's metadata"
+        names = parse_json(b'{"names": ' + names + b"}", where)["names"]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"{where} is not a list of texts: write the file again")
     text = metadata.get(TEXT_KEY, b"").decode("utf-8", "replace")
     return from_columns(Content(columns, mean_of_metadata(metadata), names, text or None), choice)
+
+
+def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+    """The names of classes by column, if Hugging Face `datasets` noted them."""
+    try:
+        features = json.loads(metadata[b"huggingface"])["info"]["features"]
+        labels = {name: about for name, about in features.items() if about.get("_type") == "ClassLabel"}
+        return {name: [str(each) for each in about["names"]] for name, about in labels.items()}
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return {}
+
+
+def _named(codes: NDArray, names: list[str], column: str) -> NDArray:
+    """The names that codes of classes stand for; None for -1 and no code."""
+    for row, code in enumerate(codes.tolist()):
+        if code is not None and (not isinstance(code, int) or not -1 <= code < len(names)):
+            raise ValueError(
+                f"column {column!r} has code {shortened(str(code))} in row {row}, but there are {len(names)} names: "
+                "label that row"
+            )
+    return object_array(None if code in (None, -1) else names[code] for code in codes.tolist())
 
 
 def mean_of_metadata(metadata: Mapping[bytes, bytes] | None) -> NDArray | None:
@@ -297,31 +313,6 @@ def mean_to_json(mean: NDArray) -> str:
     return json.dumps({"base_mean": mean.tolist()})
 
 
-def _parse_list(text: bytes, key: bytes) -> list[str]:
-    names = parse_json(b'{"names": ' + text + b"}", f"{key.decode()} of the schema's metadata")["names"]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{key.decode()} of the schema's metadata is not a list of texts: write the file again")
-    return names
-
-
-def _with_class_names(codes: NDArray, metadata: Mapping[bytes, bytes], name: str) -> NDArray:
-    """The names that codes of classes stand for, if Hugging Face `datasets` noted them; None for -1 and no code."""
-    try:
-        about = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"][name]
-        names = [str(each) for each in about["names"]] if about["_type"] == "ClassLabel" else []
-    except (KeyError, TypeError, ValueError, RecursionError):
-        return codes
-    if not names:
-        return codes
-    for row, code in enumerate(codes.tolist()):
-        if code is not None and (not isinstance(code, int) or not -1 <= code < len(names)):
-            raise ValueError(
-                f"column {name!r} has code {shortened(str(code))} in row {row}, but there are {len(names)} names: "
-                "label that row"
-            )
-    return object_array(None if code in (None, -1) else names[code] for code in codes.tolist())
-
-
 def write_parquet(table: FeatureTable, path: Path) -> None:
     """Features that had a column each get one again."""
     with path.open("wb") as file:
@@ -338,9 +329,7 @@ def write_rows(table: FeatureTable, file: IO[bytes], metadata: Mapping[bytes, by
     beside = [name for name in columns if name != EMBEDDING]
     if content.names is not None:
         about[NAMES_KEY] = json.dumps(list(content.names)).encode()
-        if len({*content.names, *beside, LABEL, PATH, SPLIT, EMBEDDING}) == len(content.names) + len(
-            {*beside, LABEL, PATH, SPLIT, EMBEDDING}
-        ):
+        if len(set(content.names) - {*beside, LABEL, PATH, SPLIT, EMBEDDING}) == len(content.names):
             del columns[EMBEDDING]
             columns |= {name: table.features[:, i] for i, name in enumerate(content.names)}
     if content.base_mean is not None:

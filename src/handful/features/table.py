@@ -172,7 +172,7 @@ class FeatureTable:
         if self.set_aside:
             parts.append(
                 f"not used as features, because they look like ids, row numbers or labels: {_some(self.set_aside)} "
-                "(name the features with columns=, --columns, if they are)"
+                "(if they are, name the features with columns=, --columns or --set columns=NAMES)"
             )
         return "; ".join(parts)
 
@@ -232,21 +232,18 @@ class FeatureTable:
         array([1., 3.])
         """
         keep = np.ones(len(self), bool)
-        labels = None if self.labels is None else self.labels.astype(object)
-        if labels is not None:
-            labels[~self.has_label] = None
-        for choice, values, what in ((split, self.splits, "split"), (classes, labels, "class")):
+        splits = [None] * len(self) if self.splits is None else self.splits.tolist()
+        labels = [None] * len(self) if self.labels is None else self.labels.tolist()
+        labels = [label if there else None for label, there in zip(labels, self.has_label.tolist(), strict=True)]
+        for what, choice, values in (("split", split, splits), ("class", classes, labels)):
             if choice is None:
                 continue
-            names = [choice] if np.isscalar(choice) else list(choice)
-            counts = count_values(self.splits) if what == "split" and self.splits is not None else {}
-            counts = self.counts if what == "class" else counts
-            for name in names:
-                if name not in counts:
-                    listed = ", ".join(map(repr, list(counts)[:MAX_LISTED_NAMES]))
-                    listed += ", ..." if len(counts) > MAX_LISTED_NAMES else ""
-                    raise ValueError(f"{self.name} has no {what} {name!r}: there are {listed or 'none'}")
-            keep &= np.isin(np.asarray(values, object), np.array(names, object)) if values is not None else False
+            names = {choice} if np.isscalar(choice) else set(choice)
+            present = sorted({value for value in values if value is not None})
+            for name in names - set(present):
+                listed = ", ".join(map(repr, present[:MAX_LISTED_NAMES])) + ", ..." * (len(present) > MAX_LISTED_NAMES)
+                raise ValueError(f"{self.name} has no {what} {name!r}: there are {listed or 'none'}")
+            keep &= [value in names for value in values]
         if not keep.any():
             raise ValueError(f"{self.name} has no items of that split and those classes: nothing is left")
         return self.take(keep)

@@ -104,91 +104,8 @@ def has_features(path: Path, options: Mapping[str, Any] | None = None) -> bool:
     """Whether a table has features for certain: the user named them, or it has lists of numbers or many numbers."""
     if any((options or {}).get(name) for name in FEATURE_OPTIONS):
         return True
-    return path.suffix.lower() == ".parquet" and _has_features(path)
-
-
-def _text_table(table: CellTable, path: Path, text: str | None, label: str | None) -> FeatureTable:
-    columns = table.columns
-    if not table.rows:
-        raise ValueError("the table has no rows: its first line names the columns, and the others are its rows")
-    if label is not None:
-        find_label_column(columns, text, label)  # an error about the labels comes first
-    chosen = find_text_column(columns, text, label)
-    label_column = find_label_column(columns, chosen.name, label)
-    texts = ["" if value is None else _as_text(value) for value in columns[chosen.name].tolist()]
-    notes = [_columns_in_words(chosen.name, chosen.reason, label_column), *table.notes]
-    labels = None
-    if label_column is not None:
-        labels = clean_labels(_as_labels(columns[label_column].tolist()))
-        check_missing_words(labels)
-        _check_lengths(labels)
-    name_column = _find_names(columns, notes)
-    others = dict(columns)
-    paths = None
-    if name_column is not None:
-        paths = [_as_text(value) for value in columns[name_column].tolist()]
-        if name_column == "path":
-            del others["path"]  # it is the first column of every output
-    source = {"features": str(path), "text": chosen.name} | ({} if label_column is None else {"label": label_column})
-    return FeatureTable(
-        np.empty((table.rows, 0), np.float32), labels, paths, name=path.stem, others=others, texts=texts, source=source,
-        notes=[f"{shortened(path.name)}: {note[0].lower()}{note[1:]}" for note in notes],
-    )  # fmt: skip
-
-
-def _columns_in_words(text: str, reason: str, label: str | None) -> str:
-    because = f", {reason}" if reason else ""
-    labels = "there is no column of labels" if label is None else f"the labels in {shortened(label)!r}"
-    return f"The texts are in the column {shortened(text)!r}{because}; {labels}."
-
-
-def _find_names(columns: Mapping[str, NDArray], notes: list[str]) -> str | None:
-    """The column that names the rows; None if there is none whose values are all there and distinct."""
-    for name in NAME_COLUMNS:
-        if name not in columns:
-            continue
-        values = [None if value is None else _as_text(value) for value in columns[name].tolist()]
-        places: dict[str | None, int] = {}
-        for row, value in enumerate(values):
-            if is_blank(value) or value is None:
-                notes.append(f"Row {row} has no {name}: rows are named by their number.")
-                break
-            if len(value) > MAX_NAME_CHARACTERS or value != value.strip():
-                notes.append(f"The {name} of row {row} is not fit to name it: rows are named by their number.")
-                break
-            if (first := places.setdefault(value, row)) != row:
-                notes.append(
-                    f"The {name} {shortened(value, 40)!r} is that of row {first} and of row {row}: rows are named by "
-                    "their number."
-                )
-                break
-        else:
-            return name
-    return None
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else str(value)
-
-
-def _as_labels(values: list[Any]) -> list[Any]:
-    """Labels as they are if all are whole numbers; else as texts."""
-    if all(value is None or (isinstance(value, int) and not isinstance(value, bool)) for value in values):
-        return values
-    return [None if value is None or value != value else _as_text(value) for value in values]
-
-
-def _check_lengths(labels: NDArray) -> None:
-    for row, label in enumerate(labels.tolist()):
-        if isinstance(label, str) and len(label) > MAX_NAME_CHARACTERS:
-            raise ValueError(
-                f"the label of row {row}, {shortened(label, 40)!r}, has {len(label):,} characters: name the column of "
-                "labels with --label"
-            )
-
-
-def _has_features(path: Path) -> bool:
-    """Whether a Parquet file has lists of numbers or many columns of numbers, or names its columns of features."""
+    if path.suffix.lower() != ".parquet":
+        return False
     try:
         with open_parquet(path) as file:
             schema = file.schema_arrow
@@ -199,14 +116,76 @@ def _has_features(path: Path) -> bool:
     return any(is_list_of_numbers(field.type) for field in schema)
 
 
+def _text_table(table: CellTable, path: Path, text: str | None, label: str | None) -> FeatureTable:
+    columns = table.columns
+    if not table.rows:
+        raise ValueError("the table has no rows: its first line names the columns, and the others are its rows")
+    if label is not None:
+        find_label_column(columns, text, label)  # an error about the labels comes first
+    text_column, reason = find_text_column(columns, text, label)
+    label_column = find_label_column(columns, text_column, label)
+    texts = ["" if value is None else str(value) for value in columns[text_column].tolist()]
+    labels_in_words = (
+        "there is no column of labels" if label_column is None else f"the labels in {shortened(label_column)!r}"
+    )
+    because = f", {reason}" if reason else ""
+    notes = [f"The texts are in the column {shortened(text_column)!r}{because}; {labels_in_words}.", *table.notes]
+    labels = None
+    if label_column is not None:
+        labels = clean_labels(_as_labels(columns[label_column].tolist()))
+        check_missing_words(labels)
+        for row, name in enumerate(labels.tolist()):
+            if isinstance(name, str) and len(name) > MAX_NAME_CHARACTERS:
+                raise ValueError(
+                    f"the label of row {row}, {shortened(name, 40)!r}, has {len(name):,} characters: name the column "
+                    "of labels with --label"
+                )
+    name_column = _find_names(columns, notes)
+    others = dict(columns)
+    paths = None
+    if name_column is not None:
+        paths = [str(value) for value in columns[name_column].tolist()]
+        if name_column == "path":
+            del others["path"]  # it is the first column of every output
+    source = {"features": str(path), "text": text_column} | ({} if label_column is None else {"label": label_column})
+    return FeatureTable(
+        np.empty((table.rows, 0), np.float32), labels, paths, name=path.stem, others=others, texts=texts, source=source,
+        notes=[f"{shortened(path.name)}: {note[0].lower()}{note[1:]}" for note in notes],
+    )  # fmt: skip
+
+
+def _find_names(columns: Mapping[str, NDArray], notes: list[str]) -> str | None:
+    """The column that names the rows; None if there is none whose values are all there and distinct."""
+    for name in NAME_COLUMNS:
+        if name not in columns:
+            continue
+        values = ["" if value is None else str(value) for value in columns[name].tolist()]
+        places: dict[str, int] = {}
+        for row, value in enumerate(values):
+            first = places.setdefault(value, row)
+            if is_blank(value):
+                why = f"Row {row} has no {name}"
+            elif len(value) > MAX_NAME_CHARACTERS or value != value.strip():
+                why = f"The {name} of row {row} is not fit to name it"
+            elif first != row:
+                why = f"The {name} {shortened(value, 40)!r} is that of row {first} and of row {row}"
+            else:
+                continue
+            notes.append(f"{why}: rows are named by their number.")
+            break
+        else:
+            return name
+    return None
+
+
+def _as_labels(values: list[Any]) -> list[Any]:
+    """Labels as they are if all are whole numbers; else as texts."""
+    if all(value is None or (isinstance(value, int) and not isinstance(value, bool)) for value in values):
+        return values
+    return [None if value is None or value != value else str(value) for value in values]
+
+
 # ---- which column holds texts, and which holds labels: by their names, and by how their cells look
-
-
-class TextColumn(NamedTuple):
-    """The column of texts, and why it is that one: "" if the user named it."""
-
-    name: str
-    reason: str
 
 
 class Look(NamedTuple):
@@ -242,23 +221,10 @@ def look_at(cells: NDArray) -> Look:
     return Look(len(values), words, len({str(text) for text in texts}) / len(texts), numbers / len(texts))
 
 
-def find_text_column(columns: Mapping[str, NDArray], text: str | None = None, label: str | None = None) -> TextColumn:
-    """The column of texts.
-
-    Parameters
-    ----------
-    columns : mapping of str to array
-        The columns of a table.
-    text : str, optional
-        The name that the user gave.
-    label : str, optional
-        The column of labels, which is never the one of texts.
-
-    Raises
-    ------
-    ValueError
-        If there is no such column, if it has only numbers, or if several columns may hold the texts.
-    """
+def find_text_column(
+    columns: Mapping[str, NDArray], text: str | None = None, label: str | None = None
+) -> tuple[str, str]:
+    """The column of texts, and why it is that one: "" if the user named it. `label` is never the one of texts."""
     names = list(columns)
     if text is not None:
         if text not in columns:
@@ -268,21 +234,21 @@ def find_text_column(columns: Mapping[str, NDArray], text: str | None = None, la
                 f"column {shortened(text)!r} has only numbers: name a column of texts with --text, or leave it out if "
                 f"numbers are the features (the columns are {listed(names)})"
             )
-        return TextColumn(text, "")
+        return text, ""
     looks = {name: look_at(cells) for name, cells in columns.items() if name != label and _key(name) not in LABEL_NAMES}
     may_be = {name: look for name, look in looks.items() if look.is_text and look.numbers < 0.5}
     if name := _by_name(list(may_be), TEXT_NAMES):
-        return TextColumn(name, "by its name")
+        return name, "by its name"
     language = {name: look for name, look in may_be.items() if look.is_language}
     for usual in TEXT_NAMES:  # review_body, TicketText
         for name in language:
             if usual in re.split(r"[^a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).casefold()):
-                return TextColumn(name, "by its name")
+                return name, "by its name"
     if language:
-        return TextColumn(max(language, key=lambda name: language[name].words), "because it looks like language")
+        return max(language, key=lambda name: language[name].words), "because it looks like language"
     rest = [name for name in may_be if _key(name) not in (*ID_NAMES, *OTHER_LABEL_NAMES)]
     if len(rest) == 1:
-        return TextColumn(rest[0], "because no other column may hold texts")
+        return rest[0], "because no other column may hold texts"
     if not may_be:
         why = "all of their cells are blank" if not any(look.cells for look in looks.values()) else "they hold numbers"
         raise ValueError(f"no column holds texts, {why}: there are {listed(names)}")

@@ -1,23 +1,24 @@
 """A project: a pile, what a person said of its items, and the answers computed from both.
 
-`items.py` reads, `labelling.py` labels, `said.py` stores what a person said, `outputs.py` writes.
+`items.py` and `reading.py` read, `labelling.py` labels, `said.py` stores what a person said, `outputs.py` writes.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from handful.project.items import Reading, read_examples, read_pile, read_table, read_texts
+    from handful.project.items import Reading
     from handful.project.job import Job
     from handful.project.labelling import Labelled, label_items, predict_items
     from handful.project.outputs import write_outputs
     from handful.project.project import Project
+    from handful.project.reading import read_examples, read_pile, read_table, read_texts
 
 # The modules are imported when they are used: the processes of `handful serve` need none of them
 _PLACES = {
     "Job": "job", "Labelled": "labelling", "label_items": "labelling", "predict_items": "labelling",
-    "Project": "project", "Reading": "items", "read_examples": "items", "read_pile": "items", "read_table": "items",
-    "read_texts": "items", "write_outputs": "outputs",
+    "Project": "project", "Reading": "items", "read_examples": "reading", "read_pile": "reading",
+    "read_table": "reading", "read_texts": "reading", "write_outputs": "outputs",
 }  # fmt: skip
 
 __all__ = [

@@ -66,6 +66,7 @@ def checked_place(source: Source, typed: str) -> Path:
 TABLES = ("csv", "parquet")
 SORTED = "sorted"
 COPY_BYTES = 2**20  # that are read at a time
+SortedFiles = list[tuple[Path, Callable[[], int]]]  # where a copy goes, `<label>/<its name>`, and what opens the file
 
 
 def export(project: LiveProject, formats: Sequence[str], folder: str | None = None) -> dict[str, Any]:
@@ -95,50 +96,40 @@ def export(project: LiveProject, formats: Sequence[str], folder: str | None = No
     with TemporaryDirectory(prefix=EXPORT_PREFIX, dir=above, ignore_cleanup_errors=True) as scratch:
         unfinished = Path(scratch, "made")
         unfinished.mkdir()
-        state = project.state
-        write_tables(project, state, formats, unfinished)
-        missing = 0
-        for target, open_file in sorted_files(project, state, unfinished / SORTED) if SORTED in formats else ():
-            missing += not _copy(open_file, target)
+        files = _write_tables(project, formats, unfinished)
+        missing = sum(not _copy(open_file, unfinished / SORTED / target) for target, open_file in files)
         place = _new_folder(above) if folder is None else place
         if place.is_dir():
             place.rmdir()  # it is empty
         os.rename(unfinished, place)
-    files = sorted(path.name + "/" * path.is_dir() for path in place.iterdir())
-    return {"folder": str(place.resolve()), "files": files, "missing": missing}
+    names = sorted(path.name + "/" * path.is_dir() for path in place.iterdir())
+    return {"folder": str(place.resolve()), "files": names, "missing": missing}
 
 
-def write_tables(project: LiveProject, state: State, formats: Sequence[str], folder: Path) -> None:
-    """Write the files of all formats that are no folders."""
-    check_formats(project, formats)
-    table = _table(project, state) if set(formats) & set(TABLES) else None
-    rows = _labelled_rows(state)
-    items, answers = _items(project, state, rows), answers_of(state, rows)
-    method = "a person" if state.run is None else state.run.facts["method"]
-    for name in dict.fromkeys(formats):
-        if table is not None and name in TABLES:
-            write_rows(table, folder / f"labels.{name}")
-        elif name != SORTED:
-            file, content = FORMATS[name](items, answers, method, _class_names(state))
-            write_json(content, folder / file)
-
-
-def check_formats(project: LiveProject, formats: Sequence[str]) -> None:
-    """Raise Refusal for a format that these items do not have."""
-    offered = formats_of(project.source)
+def _write_tables(project: LiveProject, formats: Sequence[str], folder: Path) -> SortedFiles:
+    """Write the files of all formats that are no folders; return what goes into the folder of sorted files."""
+    offered, state = formats_of(project.source), project.state
     for name in formats:
         if name == "parquet" and name not in offered:
             raise Refusal("a Parquet file needs PyArrow: pip install 'handful[parquet]', or export csv", 409)
         if name not in offered:
             raise Refusal(f"{name} is not for these {project.source.kind}: choose among {', '.join(offered)}", 409)
-
-
-def sorted_files(project: LiveProject, state: State, folder: Path) -> Iterator[tuple[Path, Callable[[], int]]]:
-    """Where the copy of each file goes, `folder/<label>/<its name>`, and a function that opens it."""
-    rows = _labelled_rows(state)
-    items, labels = _items(project, state, rows), answers_of(state, rows).labels.tolist()
-    for row, place in zip(rows.tolist(), plan_places(items, labels, folder), strict=True):
-        yield place, partial(project.source.open, state.pile.origins[row], state.pile.names[row])
+    rows = _rows(state)
+    labelled = rows[(state.labels[rows] != NONE) | (state.row_answers.decision[rows] != NONE)]
+    items, answers = _items(project, state, labelled), answers_of(state, labelled)
+    if set(formats) & set(TABLES):
+        table = _table(project, state, rows, labelled, answers)
+    for name in dict.fromkeys(formats):
+        if name in TABLES:
+            write_rows(table, folder / f"labels.{name}")
+        elif name != SORTED:
+            method = "a person" if state.run is None else state.run.facts["method"]
+            file, content = FORMATS[name](items, answers, method, _class_names(state))
+            write_json(content, folder / file)
+    if SORTED not in formats:
+        return []
+    openers = [partial(project.source.open, state.pile.origins[i], state.pile.names[i]) for i in labelled.tolist()]
+    return list(zip(plan_places(items, answers.labels.tolist(), Path()), openers, strict=True))
 
 
 def _copy(open_file: Callable[[], int], target: Path) -> bool:
@@ -201,14 +192,13 @@ def answers_of(state: State, rows: np.ndarray) -> Answers:
     )
 
 
-def _table(project: LiveProject, state: State) -> ColumnTable:
+def _table(project: LiveProject, state: State, rows: np.ndarray, labelled: np.ndarray, answers: Answers) -> ColumnTable:
     """One row for each item, by name: label ("" where there is none), who gave it, and the answer in numbers.
 
     Rows of a table of texts keep all their columns, also those that have no text.
     """
-    rows, labelled = _rows(state), _labelled_rows(state)
+    pile, labels = state.pile, state.labels[labelled]
     names = {NONE: "", UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in state.classes.items()}
-    labels, answers = state.labels[labelled], answers_of(state, labelled)
     closest = [None if code == UNKNOWN else str(name) for code, name in zip(labels, answers.closest, strict=True)]
     columns: dict[str, Any] = {
         "closest": closest,
@@ -219,28 +209,22 @@ def _table(project: LiveProject, state: State) -> ColumnTable:
         "decision": [names[code] for code in state.row_answers.decision[labelled].tolist()],
         "group": masked_numbers([k or None for k in state.row_answers.group[labelled].tolist()], np.int64),
     }
-    paths = [state.pile.names[i] for i in labelled.tolist()]
-    table = table_of_answers(answers, paths, columns, _class_names(state))
-    if project.table is not None and state.pile.texts is not None:
-        rows = np.flatnonzero([origin == PILE for origin in state.pile.origins])
+    table = table_of_answers(answers, [pile.names[i] for i in labelled.tolist()], columns, _class_names(state))
+    if project.source.is_table and pile.texts is not None:
+        rows = np.flatnonzero([origin == PILE for origin in pile.origins])
     others = rows[~np.isin(rows, labelled)]
     blank: dict[str, list[str]] = {name: [""] * len(others) for name in ("label", "labelled_by", "decision")}
-    blank["path"] = [state.pile.names[i] for i in others.tolist()]
-    whole = table.extended(blank, len(others))
+    whole = table.extended(blank | {"path": [pile.names[i] for i in others.tolist()]}, len(others))
     rows = np.concatenate([labelled, others])
-    order = np.argsort(state.pile.rank[rows])
-    return _with_columns(project, state, rows[order], whole.take(order))
-
-
-def _with_columns(project: LiveProject, state: State, rows: np.ndarray, table: ColumnTable) -> ColumnTable:
-    """The table with the other columns of the opened one, or with the texts of files."""
-    columns: dict[str, Any] = {}
-    if project.table is not None:
-        places = [project.table.row[state.pile.names[i]] for i in rows.tolist()]
-        columns = {name: values[places] for name, values in project.table.others.items()}
-    elif state.pile.texts is not None:
-        columns = {FILE_COLUMN: np.array([state.pile.texts[i] for i in rows.tolist()], object)}
-    for name, values in columns.items():
+    order = np.argsort(pile.rank[rows])
+    table, rows = whole.take(order), rows[order]
+    own: dict[str, Any] = {}  # the other columns of the opened table, or the texts of files
+    if project.source.is_table:
+        places = [project.table.row[pile.names[i]] for i in rows.tolist()]
+        own = {name: values[places] for name, values in project.table.others.items()}
+    elif pile.texts is not None:
+        own = {FILE_COLUMN: np.array([pile.texts[i] for i in rows.tolist()], object)}
+    for name, values in own.items():
         table[free_name(printable(name), table)] = one_kind(values, name)
     return table
 
@@ -266,12 +250,6 @@ def _rows(state: State) -> np.ndarray:
     return np.asarray(rows[is_item[rows]])
 
 
-def _labelled_rows(state: State) -> np.ndarray:
-    """The rows that have a label, by a person or by the run."""
-    rows = _rows(state)
-    return np.asarray(rows[(state.labels[rows] != NONE) | (state.row_answers.decision[rows] != NONE)])
-
-
 def _new_folder(folder: Path) -> Path:
     """A folder that does not exist yet: the time, with a number if needed."""
     time, k = datetime.now().strftime("%Y-%m-%dT%H-%M-%S"), 1
@@ -287,19 +265,19 @@ MISSING_FILE = "missing.txt"  # lists the files that are gone
 
 def download(project: LiveProject, formats: Sequence[str]) -> tuple[str, Iterator[bytes]]:
     """The name of a file and its content: a .zip, unless one format is one file."""
-    state, folder = project.state, project.folder / "exports"
+    folder = project.folder / "exports"
     folder.mkdir(parents=True, exist_ok=True)
     scratch = TemporaryDirectory(prefix=EXPORT_PREFIX, dir=folder, ignore_cleanup_errors=True)
     try:
-        write_tables(project, state, formats, Path(scratch.name))
-        files = sorted(Path(scratch.name).iterdir())
+        sorted_files = _write_tables(project, formats, Path(scratch.name))
+        tables = sorted(Path(scratch.name).iterdir())
     except BaseException:
         scratch.cleanup()
         raise
-    if len(files) == 1 and SORTED not in formats:
-        return files[0].name, _with_cleanup(scratch, _blocks(files[0]))
+    if len(tables) == 1 and SORTED not in formats:
+        return tables[0].name, _with_cleanup(scratch, _blocks(tables[0]))
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", project.source.opened.resolve().stem)[:80].strip("._") or "items"
-    return f"{name}-labels.zip", _with_cleanup(scratch, _archive(project, state, files, SORTED in formats))
+    return f"{name}-labels.zip", _with_cleanup(scratch, _archive(tables, sorted_files))
 
 
 def _with_cleanup(scratch: TemporaryDirectory[str], blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -332,15 +310,15 @@ class _Sink:
         return data
 
 
-def _archive(project: LiveProject, state: State, files: Sequence[Path], is_sorted: bool) -> Iterator[bytes]:
+def _archive(tables: Sequence[Path], sorted_files: SortedFiles) -> Iterator[bytes]:
     sink, missing = _Sink(), list[str]()
     with zipfile.ZipFile(sink, "w") as archive:  # type: ignore[call-overload]
-        for path in files:
+        for path in tables:
             with path.open("rb") as file:
                 yield from _entry(archive, sink, path.name, file, zipfile.ZIP_DEFLATED)
-        for place, open_file in sorted_files(project, state, Path(SORTED)) if is_sorted else ():
+        for place, open_file in sorted_files:
             # A name of one file here could be a path on the machine where the archive is unpacked
-            name = re.sub(r"[\\:\x00-\x1f]", "_", place.as_posix())
+            name = re.sub(r"[\\:\x00-\x1f]", "_", Path(SORTED, place).as_posix())
             try:
                 descriptor = open_file()
             except (OSError, ValueError):

@@ -7,7 +7,7 @@ have no features yet.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ class Reading:
     kind : {"pictures", "texts", "embeddings"}
         What they are.
     backbone : Backbone or TextBackbone, optional
-        What turns pictures or texts into features. Pictures need one.
+        What turns pictures or texts into features. Without one they have none yet.
     table : mapping
         Options of `handful.features.read`, for tables. For tables of texts only "label" counts.
     text : str, optional
@@ -56,6 +56,8 @@ class Reading:
         Folders of results: files in them are no part of a pile.
     class_names : bool
         Whether the name of each class is one more example of it, where items are texts.
+    lenient : bool
+        Whether there may be no examples and no pile, as in the workbench, where both can be added later.
     embedder : callable, optional
         Embeds the pictures in place of this process.
     progress : callable
@@ -70,6 +72,7 @@ class Reading:
     cache: Any = True
     results: Sequence[Path] = ()
     class_names: bool = False
+    lenient: bool = False
     embedder: Embedder | None = None
     progress: Progress = silent
 
@@ -207,15 +210,17 @@ def read_items(
         return items.take([]).replace(labels=[], skipped=(), notes=()), items
     shown, rest = read_labelled(examples, how, unknown)
     if pile is not None:
-        rest = read_unlabelled(pile, how, f"{how.kind} to label", shown, examples, without=shown.files or ())
+        folders = [place for place in (examples, unknown) if place is not None and of_files(place)]
+        of_pile = replace(how, results=[*how.results, *folders])
+        rest = read_unlabelled(pile, of_pile, f"{how.kind} to label", shown, examples, without=shown.files or ())
     if rest is None:
         raise ValueError(f"name the folder of {how.kind} to label too: handful label EXAMPLES/ PILE/")
-    if not len(rest):
+    if not len(rest) and not how.lenient:
         raise ValueError(
             f"every row of {str(pile or examples)!r} has a label: leave the label blank in rows that handful should "
             "label"
         )
-    if how.kind == TEXTS and all(map(is_blank, rest.texts or ())):
+    if how.kind == TEXTS and all(map(is_blank, rest.texts or ())) and not how.lenient:
         raise ValueError(f"no row of {str(pile or examples)!r} that should be labelled has a text")
     if how.class_names:
         shown = with_class_names(shown)
@@ -236,7 +241,7 @@ def read_labelled(path: Path, how: Reading, unknown: Path | None = None) -> tupl
         more = more.replace(labels=[UNKNOWN_NAME] * len(more), paths=names)
         skipped, notes = [*shown.skipped, *more.skipped], [*shown.notes, *more.notes]
         shown = concatenate([shown, more]).replace(skipped=skipped, notes=notes)
-    return _with_text(shown), rest
+    return shown if how.lenient else _with_text(shown), rest
 
 
 def read_unlabelled(
@@ -314,9 +319,11 @@ def read_files(files: list[Path], how: Reading, folder: Path, bar: str) -> Featu
     """Read files, each named by its path as given: pictures with features, texts without."""
     if how.kind == TEXTS:
         return read_text_files(files, how.strict)
+    net = how.backbone
+    if net is None:
+        return FeatureTable(np.empty((len(files), 0)), paths=[str(file) for file in files], files=files)
     from handful.backbones import embed_pictures
 
-    net = how.backbone
     if how.embedder is not None:
         embedded = how.embedder(folder, files, net, bar, how.progress, how.strict)
     else:
@@ -341,11 +348,13 @@ def _read_folder(folder: Path, how: Reading, what: str, without: Iterable[Path],
     found, unused = find_files(folder, how)
     left_out = {path.resolve() for path in without}
     files = [file for file in found if file.resolve() not in left_out] if left_out else found
-    within = {place.resolve() for place in how.results if folder.resolve() in place.resolve().parents}
-    if within:
-        files = [file for file in files if within.isdisjoint((file.parent.resolve() / file.name).parents)]
+    results = {place.resolve() for place in how.results if folder.resolve() in place.resolve().parents}
+    if results:
+        parts = {file.parent for file in files}  # each is resolved once: there may be many thousand files
+        inside = {part for part in parts if results & {part.resolve(), *part.resolve().parents}}
+        files = [file for file in files if file.parent not in inside]
     items = read_files(files, how, folder, bar)
-    if not len(items):
+    if not len(items) and not how.lenient:
         why = ", none that could be read" if files else f" ({unused[0]})" if unused else ""
         raise ValueError(f"{str(folder)!r} holds no {what}{why}")
     return _named_below(folder, items, unused)
@@ -356,7 +365,7 @@ def _read_classes(folder: Path, how: Reading) -> FeatureTable:
     from handful.backbones.folders import LITTER
 
     within = sorted(part for part in folder.iterdir() if part.name[0] != "." and part.name.lower() not in LITTER)
-    if not any(part.is_dir() for part in within):
+    if not any(part.is_dir() for part in within) and not how.lenient:
         raise ValueError(
             f"{str(folder)!r} has no folders in it: make one for each class and put a few {how.kind} of the class "
             "into it"
@@ -369,7 +378,7 @@ def _read_classes(folder: Path, how: Reading) -> FeatureTable:
             continue
         files, unused = find_files(part, how, within=folder)
         skipped += unused
-        if not files:
+        if not files and not how.lenient:
             why = f" ({unused[0]})" if unused else ""
             raise ValueError(
                 f"{str(part)!r} holds no {how.kind}{why}: every class needs at least one example, or no folder"
@@ -377,7 +386,7 @@ def _read_classes(folder: Path, how: Reading) -> FeatureTable:
         class_of |= dict.fromkeys(map(str, files), class_label(class_name(part.name)))
     items = read_files([*map(Path, class_of)], how, folder, "examples")
     labels = [class_of[str(file)] for file in items.files or ()]
-    if lost := sorted(set(class_of.values()) - set(labels)):
+    if (lost := sorted(set(class_of.values()) - set(labels))) and not how.lenient:
         why = "; ".join(f"{Path(name).name}: {reason}" for name, reason in items.skipped[:3])
         raise ValueError(f"none of the {how.kind} of class {lost[0]!r} could be read ({why}): give it a good one")
     return _named_below(folder, items.replace(labels=labels), skipped)
@@ -394,15 +403,21 @@ def _read_labelled(path: Path, how: Reading) -> tuple[FeatureTable, FeatureTable
         return _read_classes(path, how), None
     table = read_rows(path, how)
     has_label = table.has_label
-    if not has_label.any():
-        others = shortened(", ".join(map(repr, list(table.others)[:20])), 300)
+    if not has_label.any() and not how.lenient:
+        column = table.source.get("label", how.table.get("label", "label"))
+        where = (
+            f"there is no column {shortened(column)!r}"
+            if table.labels is None
+            else f"column {shortened(column)!r} is blank"
+        )
+        others = shortened(", ".join(repr(name) for name in list(table.others)[:20] if name != column), 300)
         raise ValueError(
-            f"{str(path)!r} has no row with a label: give a few rows of each class a label in a column 'label', or "
-            f"name the column of labels with --label{f' (its other columns: {others})' if others else ''}"
+            f"{str(path)!r} has no row with a label ({where}): give a few rows of each class a label, or name the "
+            f"column of labels with --label{f'; there are {others}' if others else ''}"
         )
     labels = [None if name is None else class_label(str(name)) for name in table.label_names]
     rest = table.take(~has_label).replace(labels=None, notes=())
-    if how.kind == TEXTS:  # its column "label" is blank, and the name is taken
+    if how.kind == TEXTS and not how.lenient:  # its column "label" is blank, and the name is taken
         rest = rest.replace(others={name: cells for name, cells in rest.others.items() if name != "label"})
     return table.replace(labels=labels).take(has_label), rest
 
@@ -490,127 +505,3 @@ def check_twins(items: FeatureTable) -> None:
             raise ValueError(
                 f"{items.names[j]!r} and {items.names[i]!r} are the same {what} under two classes: remove one of them"
             )
-
-
-# ---- in Python, without a project
-
-
-def read_examples(folder: Path, backbone: Any, **how: Any) -> FeatureTable:
-    """Read examples: pictures or text files in one folder for each class, `folder/<class>/...`.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder. Its folder `unknown` holds examples of no class.
-    backbone : Backbone or TextBackbone
-        What turns them into features, from `handful.backbones.load_backbone`.
-    **how
-        Other fields of `Reading`: strict, cache, progress, embedder.
-
-    Returns
-    -------
-    FeatureTable
-        The examples with their labels.
-    """
-    reading = Reading(backbone.kind, backbone, **how)
-    items = embedded(_with_text(_read_classes(folder, reading)), reading, "examples")
-    check_twins(items)
-    return items
-
-
-def read_pile(
-    folder: Path, backbone: Any, *, without: Sequence[Path] = (), what: str = "pile", **how: Any
-) -> FeatureTable:
-    """Read all pictures or text files below a folder as a pile.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-    backbone : Backbone or TextBackbone
-        What turns them into features.
-    without : sequence of Path
-        Files that are left out, such as examples.
-    what : str
-        The name of the progress bar.
-    **how
-        Other fields of `Reading`: results, strict, cache, progress, embedder.
-
-    Returns
-    -------
-    FeatureTable
-        The pile.
-    """
-    reading = Reading(backbone.kind, backbone, **how)
-    words = f"{reading.kind} to label" if what == "pile" else reading.kind
-    return embedded(read_unlabelled(folder, reading, words, without=without, bar=what), reading, what)
-
-
-def read_table(
-    path: Path, more: Path | None = None, options: TableOptions | None = None
-) -> tuple[FeatureTable, FeatureTable]:
-    """Read examples and pile from a table of features: rows with a label, and rows without.
-
-    Parameters
-    ----------
-    path : Path
-        The table.
-    more : Path, optional
-        A second table. Then the first one has the examples, and all rows of the second one are the pile.
-    options : mapping, optional
-        Options of `features.read`.
-
-    Returns
-    -------
-    examples, pile : FeatureTable
-    """
-    return read_items(path, more, Reading(EMBEDDINGS, table=options or {}))
-
-
-def read_texts(
-    examples: str | Path,
-    pile: str | Path | None = None,
-    backbone: Any = "",
-    *,
-    label: str | None = None,
-    unknown: str | Path | None = None,
-    **how: Any,
-) -> tuple[FeatureTable, FeatureTable]:
-    r"""Read examples and a pile of texts, with features.
-
-    Parameters
-    ----------
-    examples : str or Path
-        A table (.csv, .tsv, .jsonl, .parquet) with labels, or a folder that holds one folder of text files for each
-        class.
-    pile : str or Path, optional
-        A table, or a folder of text files. Without it the pile are the rows of the first table without a label.
-    backbone : TextBackbone, str or callable
-        What `handful.backbones.load_backbone` gives or takes; by default the default backbone for texts.
-    label : str, optional
-        The column of labels in tables. By default it is guessed, as is that of texts, and `notes` say so.
-    unknown : str or Path, optional
-        Examples of no class: a table, or a folder of text files.
-    **how
-        Other fields of `Reading`: text, class_names, results, strict, cache, progress.
-
-    Returns
-    -------
-    examples, pile : FeatureTable
-        Rows without a text are no examples. They stay in the pile.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> def letters(texts):
-    ...     return [[text.count(letter) for letter in "aeiou"] for text in texts]
-    >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "t.csv").write_text("text,label\na hen,bird\nan owl,bird\na blue whale,\n")
-    ...     examples, pile = read_texts(f"{folder}/t.csv", backbone=letters)
-    >>> examples.label_names, pile.texts, pile.features.tolist()
-    (['bird', 'bird'], ['a blue whale'], [[2.0, 2.0, 0.0, 0.0, 1.0]])
-    """
-    network = backbone if getattr(backbone, "kind", "") == TEXTS else load_for(TEXTS, backbone)
-    reading = Reading(TEXTS, network, {} if label is None else {"label": label}, **how)
-    pile, unknown = (None if path is None else Path(path) for path in (pile, unknown))
-    return read_items(Path(examples), pile, reading, unknown)

@@ -142,12 +142,18 @@ class Job:
         base_parameters(self.decision.get("method", AUTO), (), base, net.dimension)  # an error before files are read
         how = self.reading(backbone=net, progress=progress, embedder=embedder)
         examples, pile = read_items(self.examples, self.pile, how, self.unknown)
-        if uploads is not None:
-            more = read_unlabelled(uploads, replace(how, results=()), self.kind)
-            more = more.replace(paths=[f"{uploads.name}/{name}" for name in more.names], skipped=())
-            pile = concatenate([pile, more])
+        pile = with_uploads(pile, uploads, how)
         source = {**pile.source, "backbone_options": lasting_options(self.backbone_options)}
         return examples, pile.replace(source=source, base=base)
+
+
+def with_uploads(pile: FeatureTable, uploads: Path | None, how: Reading) -> FeatureTable:
+    """A pile of files, and the files that were uploaded to its project."""
+    if uploads is None or uploads.is_symlink() or not uploads.is_dir() or not any(uploads.iterdir()):
+        return pile  # a link in a project of somebody else may lead anywhere
+    more = read_unlabelled(uploads, replace(how, results=(), lenient=True), how.kind)
+    more = more.replace(paths=[f"{uploads.name}/{name}" for name in more.names], skipped=())
+    return concatenate([pile, more])
 
 
 # ---- stored in a project

@@ -11,15 +11,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from handful.project.database import FILE, explained
-from handful.project.items import EMBEDDINGS, TEXTS, Reading
+from handful.project.items import EMBEDDINGS, TEXTS
 from handful.project.job import Job, check_trust, read_job, remember_job, stored_job
 from handful.project.loading import (
-    kind_of_items,
     load,
-    open_table,
+    new_job,
+    open_items,
     remove_leftovers,
-    table_of_job,
-    texts_of,
+    uploaded_texts,
 )
 from handful.project.pile import PILE, UPLOADS, Pile, Source
 from handful.project.refusal import Refusal
@@ -114,33 +113,32 @@ class LiveProject:
                 job, stored = stored_job(store, folder)
                 check_trust(job, stored, folder, agree)
                 backbone, self.backbone_options = backbone or job.backbone or None, job.backbone_options
-                is_named = True  # by the user, who labelled it or has agreed
-                self.table = table_of_job(job)
-                has_folder = self.table is None and job.examples != job.pile
-                self.source = Source(
-                    job.pile or job.examples, folder, job.examples if has_folder else None, [folder, *job.results],
-                    job.kind, job.unknown if has_folder else None,
-                )  # fmt: skip
-                self.source.is_table = self.table is not None
+                is_named, kind = True, job.kind  # named by the user, who labelled it or has agreed
             else:
                 before = None if store is None else _job_before(store)
                 has_items = store is not None and bool(store.item_numbers())
-                kind, text, label = kind_of_items(opened, before if has_items else None, text, label)
-                backbone = backbone or (before.backbone or None if before is not None else None)
-                self.source = Source(opened, folder, examples, (), kind)
-                self.table = None
-                if self.source.is_table:
-                    columns = {} if label is None else {"label": label}
-                    self.table = open_table(opened, None, Reading(kind, table=columns, text=text))
+                job, kind = new_job(
+                    opened, folder, before if has_items else None, backbone=backbone, examples=examples, text=text,
+                    label=label,
+                )  # fmt: skip
+                backbone = job.backbone or None
+            self.source = Source(
+                job.pile or job.examples, folder, kind, None if job.examples == job.pile else job.examples,
+                job.unknown,
+            )  # fmt: skip
+            self.table = open_items(job, kind, folder)
             store = store or Store(folder)
             with explained(store.path, writing=True):
                 self.backbone = concrete_name(backbone) if backbone else None
                 is_embedded = self.source.kind == EMBEDDINGS
                 self.model = None if is_embedded else agreed_model(self.backbone, is_named, agree)
                 remove_leftovers(self.folder)
-                if not is_results:
-                    self._store_job(store, examples, label)
-                self._state = load(store, self.source, self.table)
+                if not is_results:  # so that `handful label` can go on with the folder of the project
+                    pile = job.pile if job.pile is not None or any(self.table.labels) else opened
+                    text = self.table.text_column if self.source.is_table else None
+                    job = replace(job, pile=pile, backbone=self.backbone or "", text=text)
+                    remember_job(store, job, store.meta().get("job", ""))
+                self._state = load(store, self.table)
         except BaseException:
             if store is not None:
                 store.close()
@@ -151,18 +149,6 @@ class LiveProject:
         self.worker = Worker(self.tell)
         if not is_embedded:
             self.worker.submit("embed", self._embed)
-
-    def _store_job(self, store: Store, examples: Path | None, label: str | None) -> None:
-        """Store what was opened, so that `handful label` can go on with the folder of the project."""
-        opened = self.source.opened
-        has_labels = self.table is not None and any(self.table.labels)
-        job = Job(
-            opened if examples is None else examples, None if has_labels and examples is None else opened,
-            backbone=self.backbone or "", results=[self.folder],
-            text=None if self.table is None else self.table.text_column,
-            table={} if label is None else {"label": label},
-        )  # fmt: skip
-        remember_job(store, job, store.meta().get("job", ""))
 
     def close(self) -> None:
         """Stop the worker and close the database."""
@@ -352,7 +338,7 @@ class LiveProject:
             self.store.add_items(UPLOADS, names)
             state = self._state
             rows = [row for row in self.store.items() if row[0] not in state.pile.row]
-            pile = state.pile.grown(rows, texts_of(self.source, rows)[0])
+            pile = state.pile.grown(rows, uploaded_texts(self.source, [name for _, _, name in rows]))
             self._state = State.of(self.store, pile, state.skipped, state)
             self.tell()
         self.worker.submit("embed", self._embed)
@@ -362,7 +348,7 @@ class LiveProject:
     @property
     def notes(self) -> Sequence[str]:
         """What was found out about a table of texts."""
-        return () if self.table is None else self.table.notes
+        return self.table.notes
 
     def columns_of(self, row: int) -> dict[str, str]:
         """The other columns of an item that is a row of a table of texts.
@@ -373,7 +359,7 @@ class LiveProject:
             The place of the item in the pile.
         """
         pile = self.state.pile
-        if self.table is None or pile.origins[row] != PILE:
+        if not self.source.is_table or pile.origins[row] != PILE:
             return {}
         return self.table.columns_of(pile.names[row])
 

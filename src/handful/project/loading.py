@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from handful.core.arrays import at_usual_scale
-from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label
 from handful.features import FeatureTable
 from handful.features.labels import NDArray
-from handful.project.items import EMBEDDINGS, PICTURES, TEXTS, Reading, kind_of, read_items, read_rows
-from handful.project.job import Job
+from handful.project.items import EMBEDDINGS, TEXTS, kind_of, of_files, read_items
+from handful.project.job import Job, with_uploads
 from handful.project.pile import (
     EXAMPLES,
     EXPORT_PREFIX,
+    MAX_NAME_CHARACTERS,
     NO_CLASS,
     PILE,
     UPLOAD_PREFIX,
@@ -30,27 +30,26 @@ from handful.project.pile import (
 )
 from handful.project.said import Store
 from handful.project.state import State
-from handful.project.text_items import with_class_names
+from handful.project.text_items import read_text_files
 from handful.utils.files import printable, unique_names
-from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import is_blank
 
 TEXT_KEY = "text "  # before the hash of a text, in the store
 
 
 @dataclass(frozen=True, eq=False)
-class OpenedTable:
-    """What a project takes from a table. Labels are taken over once; other columns go into exports."""
+class Opened:
+    """The items of a project as they are on the disk: its examples, then its pile. Files have no features yet."""
 
-    names: list[str]  # each once
-    keys: list[str]  # what the store calls the rows, each once
-    origins: list[str]
-    labels: list[str | None]
-    features: NDArray | None  # [n, D], of a table of embeddings
+    places: list[tuple[str, str]]  # where each item is from, and what the store calls it; each once
+    names: list[str]  # as people see them; each once, but for files
+    labels: list[str | None]  # that they came with: they are taken over once
+    features: NDArray | None  # [n, D], of tables of embeddings
     texts: list[str] | None
-    others: Mapping[str, NDArray]
+    others: Mapping[str, NDArray]  # other columns, which go into exports
     text_column: str | None
     notes: Sequence[str]
+    skipped: Sequence[tuple[str, str]]  # files, and why
 
     @cached_property
     def row(self) -> dict[str, int]:
@@ -63,38 +62,44 @@ class OpenedTable:
         return {column: str(cell) for column, cell in cells.items() if cell is not None and str(cell).strip()}
 
 
-def open_table(examples: Path, pile: Path | None, how: Reading, unknown: Path | None = None) -> OpenedTable:
-    """Read the rows of tables of embeddings, or texts without features; as for `handful.project.items.read_items`.
+def open_items(job: Job, kind: str, project: Path) -> Opened:
+    """Find the items of a project, as `handful label` does, without computing features.
 
-    One table alone may also have no label, or one in each row.
+    job: says where they are. kind: what they are. project: the folder of the project, with the uploads.
     """
-    if pile is None and unknown is None:
-        rows = read_rows(examples, how)
-        shown, rest = rows.take(rows.has_label), rows.take(~rows.has_label)
-        shown = with_class_names(shown) if how.class_names else shown
-    else:
-        shown, rest = read_items(examples, pile, how, unknown)
-    names = _unique(shown.names, rest.names)
-    places = _table_keys(shown, rest, PILE if pile is None else EXAMPLES)
-    labels = [*shown.label_names, *[None] * len(rest)]
+    how = replace(job.reading(lenient=True), kind=kind)
+    examples, pile = map(_showable, read_items(job.examples, job.pile, how, job.unknown))
+    if pile.files is not None:
+        pile = with_uploads(pile, project / UPLOADS, how)
+    places = item_places(job, examples, pile)
+    names = _unique(examples.names, pile.names) if pile.files is None else [name for _, name in places]
     features = texts = None
-    if how.kind == TEXTS:
-        texts = [*(shown.texts or ()), *(rest.texts or ())]
-    else:
-        features = _scaled(np.concatenate([shown.features, rest.features]), examples)
+    if kind == TEXTS:
+        texts = [*(examples.texts or ()), *(pile.texts or ())]
+    elif kind == EMBEDDINGS:
+        features = _scaled(np.concatenate([examples.features, pile.features]), job.examples)
     others = {
-        name: np.concatenate([shown.others.get(name, np.full(len(shown), None, object)), values])
-        for name, values in rest.others.items()
+        name: np.concatenate([examples.others.get(name, np.full(len(examples), None, object)), values])
+        for name, values in pile.others.items()
     }
-    return OpenedTable(
-        names, [key for _, key in places], [origin for origin, _ in places], labels, features, texts, others,
-        rest.source.get("text"), tuple(shown.notes or rest.notes),
+    return Opened(
+        places, names, [*examples.label_names, *[None] * len(pile)], features, texts, others, pile.source.get("text"),
+        tuple(examples.notes or pile.notes), [*examples.skipped, *pile.skipped],
     )  # fmt: skip
 
 
-def table_of_job(job: Job) -> OpenedTable | None:
-    """The rows of the tables or texts of a job; None for pictures."""
-    return None if job.kind == PICTURES else open_table(job.examples, job.pile, job.reading(), job.unknown)
+def _showable(items: FeatureTable) -> FeatureTable:
+    """Without files that the page could not show."""
+    faults: dict[int, str] = {}
+    for row, (file, label) in enumerate(zip(items.files or (), items.label_names, strict=False)):
+        if printable(str(file)) != str(file):
+            faults[row] = "has a name that is not valid text: rename it"
+        elif len(label or "") > MAX_NAME_CHARACTERS:
+            faults[row] = f"is in a folder whose name has more than {MAX_NAME_CHARACTERS} characters: rename it"
+    if not faults:
+        return items
+    skipped = [*items.skipped, *((items.names[row], reason) for row, reason in faults.items())]
+    return items.take([row for row in range(len(items)) if row not in faults]).replace(skipped=skipped)
 
 
 def _scaled(x: NDArray, path: Path) -> NDArray:
@@ -115,47 +120,61 @@ def _keys(texts: Sequence[str]) -> list[str]:
     return keys
 
 
-def kind_of_items(
-    opened: Path, before: Job | None, text: str | None, label: str | None
-) -> tuple[str, str | None, str | None]:
-    """What the items of a folder or table are; for texts, the columns of texts and of labels (None: they are found).
+def new_job(
+    opened: Path,
+    project: Path,
+    before: Job | None,
+    *,
+    backbone: str | None = None,
+    examples: Path | None = None,
+    text: str | None = None,
+    label: str | None = None,
+) -> tuple[Job, str]:
+    """What a folder or table is opened as, and what its items are.
 
     Parameters
     ----------
     opened : Path
         The folder or table.
+    project : Path
+        The folder of the project.
     before : Job or None
         Of a project that exists. It stays what it was made as.
-    text, label : str or None
-        The columns that the user named; by default those of before.
+    backbone, examples, text, label
+        What the user named, as for `LiveProject`.
 
     Raises
     ------
     ValueError
         If the columns are not those that the project was made with, or if there are none to name.
     """
-    if not opened.is_file():
-        _refuse_columns(text, label)
-        return TEXTS if opened.is_dir() and kind_of(opened) == TEXTS else PICTURES, None, None
-    if before is not None:
+    if not opened.exists():
+        raise FileNotFoundError(
+            f"there is nothing at {str(opened)!r}: give a folder of pictures or of texts, or a table"
+        )
+    if before is not None and not of_files(opened):
         if text is not None and text != before.text:
             was = "embeddings" if before.text is None else f"the texts in the column {before.text!r}"
             raise ValueError(
                 f"this project was made with {was}: leave out --text, or keep the new work elsewhere with --project"
             )
         text, label = before.text, label or before.table.get("label")
-        if text is None:
-            _refuse_columns(None, label)
-            return EMBEDDINGS, None, None
-    kind = kind_of(opened, {} if label is None else {"label": label}, text)
-    if kind != TEXTS:
-        _refuse_columns(None, label)
-    return kind, text, label
-
-
-def _refuse_columns(text: str | None, label: str | None) -> None:
-    if text is not None or label is not None:
+    columns = {} if label is None else {"label": label}
+    was_embedded = before is not None and text is None and not of_files(opened)
+    kind = EMBEDDINGS if was_embedded else kind_of(opened, columns, text)
+    if (text is not None or label is not None) and (of_files(opened) or kind != TEXTS):
         raise ValueError("--text and --label name columns of a table of texts, and this is none: leave them out")
+    job = Job(
+        opened if examples is None else examples, opened if examples is not None or of_files(opened) else None,
+        backbone=backbone or (before.backbone if before is not None else ""), results=[project], text=text,
+        table=columns,
+    )  # fmt: skip
+    if examples is not None and (not of_files(examples) or kind_of(examples) != kind):
+        raise ValueError(
+            f"{str(examples)!r}: examples are a folder of pictures beside a folder of pictures, or of .txt files "
+            "beside texts"
+        )
+    return job, kind
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -165,96 +184,43 @@ def remove_leftovers(folder: Path) -> None:
             shutil.rmtree(leftover, ignore_errors=True)
 
 
-def load(store: Store, source: Source, table: OpenedTable | None) -> State:
-    """The state of a project as it is stored, for the items that are there now.
-
-    Parameters
-    ----------
-    store : Store
-        The store.
-    source : Source
-        What was opened.
-    table : OpenedTable or None
-        The rows of a table.
-    """
-    names, skipped = source.scan()
-    if table is not None:
-        for origin in dict.fromkeys(table.origins):
-            names[origin] = [key for key, own in zip(table.keys, table.origins, strict=True) if own == origin]
-    for origin, items in names.items():
-        store.take_items(origin, items)
-    numbers = store.item_numbers()
-    came_as: dict[int, str | None] = {
-        numbers[origin, name]: UNKNOWN_NAME if origin == NO_CLASS else _class_of(source.class_of(name))
-        for origin in (EXAMPLES, NO_CLASS)
-        for name in names[origin]
-    }
-    titles: dict[tuple[str, str], str] = {}
-    if table is not None:
-        places = [*zip(table.origins, table.keys, strict=True)]
-        titles = dict(zip(places, table.names, strict=True))
-        came_as |= {
-            numbers[place]: None if label is None or is_no_label(label) else _class_of(label)
-            for place, label in zip(places, table.labels, strict=True)
-        }
-    store.take_over(came_as)
-    rows = [(item, origin, titles.get((origin, key), key)) for item, origin, key in store.items()]
-    texts, faults = texts_of(source, rows, table)
-    pile = Pile.of(rows, texts)
-    if faults:
-        pile.usable[[pile.row[item] for item in faults]] = False
-        store.skip(faults)
-        skipped += [(pile.names[pile.row[item]], reason) for item, reason in faults.items()]
-    if table is not None and table.features is not None:
-        order = [pile.row[numbers[place]] for place in places]
-        pile = pile.with_room(table.features.shape[1])
-        pile.features[order], pile.ready[order] = table.features, True
+def load(store: Store, opened: Opened) -> State:
+    """The state of a project as it is stored, for the items that are there now."""
+    ids = place_items(store, opened.places, opened.labels)
+    origins = [origin for origin, _ in opened.places]
+    pile = Pile.of(list(zip(ids.tolist(), origins, opened.names, strict=True)), opened.texts)
+    skipped = list(opened.skipped)
+    if empty := [row for row, text in enumerate(opened.texts or ()) if is_blank(text)]:
+        pile.usable[empty] = False
+        store.skip({int(ids[row]): "has no text" for row in empty})
+        skipped += [(pile.names[row], "has no text") for row in empty]
+    if opened.features is not None:
+        pile = pile.with_room(opened.features.shape[1])
+        pile.features[:], pile.ready[:] = opened.features, True
     return State.of(store, pile, tuple((printable(name), reason) for name, reason in skipped))
 
 
-def _class_of(label: str) -> str:
-    return UNKNOWN_NAME if is_no_class(label) else label
-
-
-def texts_of(
-    source: Source, rows: Sequence[tuple[int, str, str]], table: OpenedTable | None = None
-) -> tuple[list[str] | None, dict[int, str]]:
-    """The text of each item, which are (id, origin, name), and by id why an item has none; None for other items."""
+def uploaded_texts(source: Source, names: Sequence[str]) -> list[str] | None:
+    """The texts of files that were uploaded; None where items are no texts."""
     if source.kind != TEXTS:
-        return None, {}
-    of_name = {} if table is None else dict(zip(table.names, table.texts or (), strict=True))
-    texts, faults, size = [], {}, 0
-    for item, origin, name in rows:
-        text = ""
-        try:
-            text = of_name[name] if origin != UPLOADS and name in of_name else source.read_text(origin, name)
-            if is_blank(text):
-                faults[item] = "has no text"
-        except (OSError, ValueError) as error:
-            faults[item] = str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error)
-        size += len(text)
-        check_bytes(TEXT_EXPANSION * size, "the texts")
-        texts.append(text)
-    return texts, faults
+        return None
+    items = read_text_files([source.uploads / name for name in names])
+    texts = dict(zip(items.files or (), items.texts or (), strict=True))
+    return [texts.get(source.uploads / name, "") for name in names]
 
 
-def place_items(store: Store, job: Job, examples: FeatureTable, pile: FeatureTable) -> tuple[NDArray, NDArray]:
-    """The numbers of the examples and of the items of the pile; the classes that they came with are taken over."""
-    if job.kind == PICTURES:
-        keys = _picture_keys(job, examples, pile)
-    else:
-        keys = _table_keys(examples, pile, PILE if job.pile is None else EXAMPLES)
-    for origin in dict.fromkeys((PILE, EXAMPLES, NO_CLASS, *(origin for origin, _ in keys))):
-        store.take_items(origin, [name for own, name in keys if own == origin])
+def place_items(store: Store, places: Sequence[tuple[str, str]], labels: Sequence[str | None]) -> NDArray:
+    """The numbers of the items of a project, which are in these places; the classes they came with are taken over."""
+    for origin in (PILE, UPLOADS, EXAMPLES, NO_CLASS):
+        store.take_items(origin, [name for own, name in places if own == origin])
     numbers = store.item_numbers()
-    ids = np.array([numbers[key] for key in keys], np.int64)
-    labels = [*map(str, examples.label_names), *[None] * len(pile)]
+    ids = np.array([numbers[place] for place in places], np.int64)
     store.take_over(dict(zip(ids.tolist(), labels, strict=True)))
-    return ids[: len(examples)], ids[len(examples) :]
+    return ids
 
 
-def _table_keys(examples: FeatureTable, pile: FeatureTable, origin: str) -> list[tuple[str, str]]:
-    """The origin and the name in the store of each row: the examples, which are of one origin, then the pile.
+def item_places(job: Job, examples: FeatureTable, pile: FeatureTable) -> list[tuple[str, str]]:
+    """Where each item is from, and its name in the store: the examples, then the pile.
 
     Texts that have no name of their own are known by their text: if rows are added, removed or sorted between two
     days, each text keeps its label.
@@ -262,7 +228,16 @@ def _table_keys(examples: FeatureTable, pile: FeatureTable, origin: str) -> list
     names = _unique(examples.names, pile.names)
     if pile.texts is not None and not any(map(_has_own_name, pile.names if len(pile) else examples.names)):
         names = _keys([*(examples.texts or ()), *pile.texts])
-    return list(zip([origin] * len(examples) + [PILE] * len(pile), names, strict=True))
+    origins = [PILE if job.pile is None else EXAMPLES] * len(examples) + [PILE] * len(pile)
+    for row, file in enumerate(examples.files or ()):
+        names[row] = printable(examples.names[row])
+        if job.unknown is not None and job.unknown in file.parents:
+            origins[row], names[row] = NO_CLASS, printable(str(file.relative_to(job.unknown)))
+    for row, (name, file) in enumerate(zip(pile.names, pile.files or (), strict=False), len(examples)):
+        names[row] = printable(name)
+        if job.pile is None or file not in (job.pile, job.pile / name):
+            origins[row], names[row] = UPLOADS, file.name
+    return list(zip(origins, names, strict=True))
 
 
 def _unique(examples: Sequence[str], pile: Sequence[str]) -> list[str]:
@@ -273,14 +248,3 @@ def _unique(examples: Sequence[str], pile: Sequence[str]) -> list[str]:
 
 def _has_own_name(name: str) -> bool:
     return re.fullmatch(r"row \d+", name) is None
-
-
-def _picture_keys(job: Job, examples: FeatureTable, pile: FeatureTable) -> list[tuple[str, str]]:
-    keys = []
-    for name, file in zip(examples.names, examples.files or (), strict=True):
-        is_of_class = job.unknown is None or job.unknown not in file.parents
-        keys.append((EXAMPLES, name) if is_of_class else (NO_CLASS, str(file.relative_to(job.unknown or file))))
-    for name, file in zip(pile.names, pile.files or (), strict=True):
-        is_upload = job.pile is None or job.pile / name != file
-        keys.append((UPLOADS, file.name) if is_upload else (PILE, name))
-    return [(origin, printable(name)) for origin, name in keys]

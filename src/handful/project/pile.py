@@ -16,8 +16,8 @@ import numpy as np
 
 from handful.features import FeatureTable
 from handful.features.labels import NDArray
-from handful.project.items import EMBEDDINGS, PICTURES, TEXTS
-from handful.utils.files import class_name, is_within
+from handful.project.items import of_files
+from handful.utils.files import is_within
 
 _FOLLOW_NONE = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -207,91 +207,30 @@ class Pile:
 
 
 class Source:
-    """The opened folder of pictures or texts, or table; the folder of uploads, and the folder of examples."""
+    """Where the files of a project are: the opened folder or table, the folder of uploads, and those of examples.
+
+    Parameters
+    ----------
+    opened : Path
+        The folder or table of the pile.
+    project : Path
+        The folder of the project.
+    kind : str
+        What the items are.
+    examples, no_class : Path, optional
+        Folders of examples, and of those of no class.
+    """
 
     def __init__(
-        self,
-        opened: Path,
-        project: Path,
-        examples: Path | None = None,
-        without: Sequence[Path] = (),
-        kind: str | None = None,
-        no_class: Path | None = None,
+        self, opened: Path, project: Path, kind: str, examples: Path | None = None, no_class: Path | None = None
     ) -> None:
-        """without: folders whose files are no items. kind: what the items are. no_class: examples of no class."""
-        if not opened.exists():
-            raise FileNotFoundError(
-                f"there is nothing at {str(opened)!r}: give a folder of pictures or of texts, or a table"
-            )
-        self.opened, self.is_table = opened, opened.is_file()
-        self.kind = kind or (EMBEDDINGS if self.is_table else PICTURES)
-        self.project = project
-        self.uploads = project / UPLOADS
+        self.opened, self.project, self.kind = opened, project, kind
+        self.is_table, self.uploads = not of_files(opened), project / UPLOADS
         # Only files below these folders are served
         self.roots = {PILE: opened.parent if self.is_table else opened, UPLOADS: self.uploads}
-        if examples is not None:
-            if self.kind == EMBEDDINGS or not examples.is_dir():
-                raise ValueError(
-                    f"{str(examples)!r}: examples are a folder of pictures beside a folder of pictures, or of .txt "
-                    "files beside texts"
-                )
-            self.roots[EXAMPLES] = examples
-        if no_class is not None:
-            self.roots[NO_CLASS] = no_class
-        self._without = [os.path.realpath(path) for path in without]
-        self._real: dict[str, str] = {}
-
-    def scan(self) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
-        """The names of files by origin, and the skipped files with reasons."""
-        find = _finder(self.kind)
-        names: dict[str, list[str]] = {PILE: [], UPLOADS: [], EXAMPLES: [], NO_CLASS: []}
-        skipped: list[tuple[str, str]] = []
-        own = os.path.realpath(self.project)
-        left_out = [own, *self._without]
-        left_out += [os.path.realpath(self.roots[name]) for name in (EXAMPLES, NO_CLASS) if name in self.roots]
-        for origin, root in self.roots.items():
-            if not root.is_dir() or (self.is_table and origin == PILE):
-                continue
-            found, unused = find(root)
-            skipped += [(s.path, s.reason) for s in unused if not is_within(os.path.realpath(s.path), own)]
-            for path in found:
-                real = self._resolved(path)
-                if not _is_text(str(path)):
-                    skipped.append((str(path), "has a name that is not valid text: rename it"))
-                elif origin == EXAMPLES and (fault := self._fault_of_example(str(path.relative_to(root)))):
-                    skipped.append((str(path), fault))
-                elif origin != PILE or not any(is_within(real, place) for place in left_out):
-                    names[origin].append(str(path.relative_to(root)))
-        return names, skipped
-
-    def class_of(self, name: str) -> str:
-        """The class of an example, which is the name of its folder."""
-        return class_name(PurePath(name).parts[0])
-
-    def _fault_of_example(self, name: str) -> str:
-        if len(PurePath(name).parts) < 2:
-            return "is beside the folders of the classes, not in one of them"
-        if len(self.class_of(name)) > MAX_NAME_CHARACTERS:
-            return f"is in a folder whose name has more than {MAX_NAME_CHARACTERS} characters: rename it"
-        return ""
-
-    def _resolved(self, path: Path) -> str:
-        """Each folder is resolved once: there may be many thousand files."""
-        folder = str(path.parent)
-        if folder not in self._real:
-            self._real[folder] = os.path.realpath(folder)
-        return os.path.realpath(path) if path.is_symlink() else os.path.join(self._real[folder], path.name)
-
-    def read_text(self, origin: str, name: str) -> str:
-        """The text of a file; raise ValueError that says why there is none."""
-        from handful.backbones.texts import MAX_TEXT_BYTES
-        from handful.utils.encodings import decode
-
-        with open(self.open(origin, name), "rb") as file:
-            data = file.read(MAX_TEXT_BYTES + 1)
-        if len(data) > MAX_TEXT_BYTES:
-            raise ValueError(f"has more than {MAX_TEXT_BYTES >> 20} MB: split it")
-        return decode(data).text
+        for origin, folder in ((EXAMPLES, examples), (NO_CLASS, no_class)):
+            if folder is not None and of_files(folder):
+                self.roots[origin] = folder
 
     def file(self, origin: str, name: str) -> Path:
         """The path of an item's file; it is not looked up on the disk."""
@@ -312,23 +251,6 @@ class Source:
 def folded(text: str) -> str:
     """A text to search in, or for: without case, and with one space in place of many."""
     return " ".join(text.casefold().split())
-
-
-def _finder(kind: str) -> Callable[[Path], tuple[list[Path], Any]]:
-    if kind == TEXTS:
-        from handful.backbones.texts import find_texts
-
-        return find_texts
-    from handful.backbones import find_pictures
-
-    return find_pictures
-
-
-def _is_text(name: str) -> bool:
-    try:
-        return bool(name.encode("utf-8"))
-    except UnicodeEncodeError:
-        return False
 
 
 def _natural(name: str) -> list[Any]:

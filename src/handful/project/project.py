@@ -24,7 +24,7 @@ from handful.project.database import FILE, SIDECARS, NotWritten, claim, explaine
 from handful.project.items import Embedder, Progress, silent
 from handful.project.job import OPTIONS, Job, check_paths, check_trust, remember_job, stored_job
 from handful.project.labelling import Labelled, label_items
-from handful.project.loading import place_items
+from handful.project.loading import item_places, place_items
 from handful.project.outputs import SORTED_FOLDER, check_output, marks, need_project
 from handful.project.outputs import write_outputs as write_files
 from handful.project.pile import PILE, UPLOADS
@@ -388,9 +388,10 @@ def _solve(
     progress: Progress,
 ) -> Labelled:
     """Read the items of a job, label them, and store the answers."""
-    uploads = folder / UPLOADS if job.kind == "pictures" and (folder / UPLOADS).is_dir() else None
-    examples, pile = job.read(progress, embedder, uploads if uploads and any(uploads.iterdir()) else None)
-    example_ids, ids = place_items(store, job, examples, pile)
+    examples, pile = job.read(progress, embedder, folder / UPLOADS)
+    labels_of_all = [*map(str, examples.label_names), *[None] * len(pile)]
+    all_ids = place_items(store, item_places(job, examples, pile), labels_of_all)
+    example_ids, ids = all_ids[: len(examples)], all_ids[len(examples) :]
     row_of = {item: row for row, item in enumerate(ids.tolist())}
     marks_now = dict(zip(row_of, marks(pile), strict=True))
     corrected = _say_corrections(store, corrections, [printable(name) for name in pile.names], ids)

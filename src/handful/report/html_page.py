@@ -22,8 +22,6 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import numpy as np
-
 from handful.core.answers import ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
 from handful.report.contents import Figures, Group, Item, Report
@@ -299,7 +297,7 @@ def _hash(code: str) -> str:
 def page_texts(texts: Sequence[str]) -> tuple[list[str], dict[int, int]]:
     """The texts as the page shows them, and the whole lengths of those that are cut, by their places.
 
-    If all texts together are too long for one page, the longest ones are cut shorter.
+    If all texts together are too long for one page, they are cut shorter.
 
     Examples
     --------
@@ -307,26 +305,10 @@ def page_texts(texts: Sequence[str]) -> tuple[list[str], dict[int, int]]:
     >>> texts[0], len(texts[1]), lengths
     ('short', 20000, {1: 50000})
     """
-    limit = longest_text([len(text) for text in texts])
+    is_too_long = sum(min(len(text), MAX_TEXT_CHARACTERS) for text in texts) > MAX_PAGE_CHARACTERS
+    limit = MAX_PAGE_CHARACTERS // len(texts) if is_too_long else MAX_TEXT_CHARACTERS
     lengths = {n: len(text) for n, text in enumerate(texts) if len(text) > limit}
     return [printable(text[:limit]) for text in texts], lengths
-
-
-def longest_text(lengths: Sequence[int], max_total: int = MAX_PAGE_CHARACTERS) -> int:
-    """The length to which texts are cut, so that all together have at most `max_total` characters.
-
-    Examples
-    --------
-    >>> longest_text([10, 100, 1000]), longest_text([10, 100, 1000], 210)
-    (20000, 100)
-    """
-    ordered = np.sort(np.asarray(lengths, np.int64))
-    if np.minimum(ordered, MAX_TEXT_CHARACTERS).sum() <= max_total:
-        return MAX_TEXT_CHARACTERS
-    rest = len(ordered) - np.arange(len(ordered))  # texts that are at least as long as this one
-    shorter = np.cumsum(ordered) - ordered  # characters of all shorter texts
-    limits = (max_total - shorter) // rest
-    return int(min(MAX_TEXT_CHARACTERS, limits[np.argmax(limits <= ordered)]))
 
 
 # ---- text and small tables as html

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -283,7 +283,7 @@ def _finish(
         "validation": "of the split val" if "val" in pictures.splits else "held out of its base classes",
     }  # fmt: skip
     write_card(
-        files["card"], settings=settings, data=data, preprocessing=asdict(preprocessing), dimension=features.dimension,
+        files["card"], settings=settings, data=data, size=learning.pixels.shape[1], dimension=features.dimension,
         best=best, epochs=len(backbone.reached.rows), seconds=seconds, threads=torch.get_num_threads(),
         command=command, versions=versions, files=[files["weights"], files["backbone"], files["base"]],
         heads=base.about["heads"], together=report,

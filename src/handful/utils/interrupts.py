@@ -24,18 +24,7 @@ STOPPED = 130  # exit code of an interrupted program, as in shells: 128 + SIGINT
 _cleanups: dict[object, Callable[[], object]] = {}
 _grace_s = GRACE_S
 _repeated = False
-_sentence: Callable[[], str]
-
-
-def _leave(code: int) -> None:
-    """Run the cleanup functions, then end the process without waiting for other threads."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
-            stream.flush()
-    tidying = threading.Thread(target=_tidy, daemon=True)
-    tidying.start()
-    tidying.join(CLEANUP_S)
-    os._exit(code)
+_sentence = "Stopped."
 
 
 @contextmanager
@@ -64,13 +53,10 @@ def patience(seconds: float = GRACE_S, *, repeated: bool = False) -> Iterator[No
         _grace_s, _repeated = before
 
 
-def say_last(sentence: Callable[[], str] = lambda: "Stopped.") -> None:
+def say_last(sentence: str) -> None:
     """Set the message to print when the process is ended; "" prints nothing."""
     global _sentence
     _sentence = sentence
-
-
-say_last()
 
 
 @contextmanager
@@ -105,22 +91,14 @@ def bounded() -> Iterator[None]:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    hook, sys.unraisablehook = sys.unraisablehook, _without_ctrl_c
     interrupted = threading.Event()
     threading.Thread(target=_watch, args=(reading, interrupted), name="handful-ctrl-c", daemon=True).start()
     try:
         yield
     finally:
         if not interrupted.is_set():
-            sys.unraisablehook = hook
             signal.set_wakeup_fd(before)
             os.close(writing)  # which ends the thread
-
-
-def _without_ctrl_c(unraisable: sys.UnraisableHookArgs) -> None:
-    """Do not print a KeyboardInterrupt that cannot be raised, as in a destructor: the process ends anyway."""
-    if not isinstance(unraisable.exc_value, KeyboardInterrupt):
-        sys.__unraisablehook__(unraisable)
 
 
 def _watch(reading: int, interrupted: threading.Event) -> None:
@@ -130,16 +108,23 @@ def _watch(reading: int, interrupted: threading.Event) -> None:
             os.close(reading)
             return
     interrupted.set()
+    sys.unraisablehook = lambda unraisable: None  # a KeyboardInterrupt in a destructor: the process ends anyway
     begun = time.monotonic()
     while (left_s := begun + _grace_s - time.monotonic()) > 0:
         if select.select([reading], [], [], left_s)[0] and os.read(reading, 64).count(signal.SIGINT) and not _repeated:
             break
     with suppress(Exception):
-        if sentence := _sentence():
-            os.write(2, f"{sentence}\n".encode())
+        if _sentence:
+            os.write(2, f"{_sentence}\n".encode())
         if sys.stdout.isatty():
             os.write(1, SHOW_CURSOR)  # a progress bar may have hidden it
-    _leave(STOPPED)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    tidying = threading.Thread(target=_tidy, daemon=True)
+    tidying.start()
+    tidying.join(CLEANUP_S)
+    os._exit(STOPPED)
 
 
 def _tidy() -> None:

@@ -25,33 +25,28 @@ from handful.utils.unpickling import Refused, load_torch
 if TYPE_CHECKING:
     from torch import nn
 
-State = Mapping[str, Any]  # arrays of a file of torch, tensors of a safetensors file
+State = Mapping[str, np.ndarray]
 Shapes = dict[str, tuple[int, ...]]  # by our names
 MAX_DEPTH = 3  # of nested containers that are searched for state dicts
 COUNTER = "num_batches_tracked"  # of a batch norm: counts training steps, does not change features
-HEADS = re.compile(r"(^|\.)(fc|linear\w*|L|classifier\w*|rot\w*|slf_attn|head|temp|temperature|scale\w*)(\.|$)")
 MAX_LISTED_NAMES = 6
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """How a checkpoint fits the network. Names in `unexpected` and `ignored` are those of the file."""
+    """How a checkpoint fits the network."""
 
-    missing: list[str]  # not in the file, but harmless: counters of batch norms
-    unexpected: list[str]  # in the file, but not in the network, and not a known extra
-    ignored: list[str]  # known extras that only training needs: classifiers, attention, ...
     matched: int  # number of parameters and buffers that were loaded
+    unused: list[str]  # names in the file that belong to no part of the network: classifiers, attention, ...
     prefix: str  # before the names of the network
     layout: str  # the published code whose names it uses
     place: str  # of the state dict in the file, such as "params"; "" if the file itself is one
 
 
-def load_network(
-    path: str | Path, name: str | None = None, *, channels: int | None = None, **options: Any
-) -> tuple[nn.Module, str, Loaded]:
+def load_network(path: str | Path, name: str | None = None, **options: Any) -> tuple[nn.Module, str, Loaded]:
     """Return the network of a checkpoint in evaluation mode, its name, and how the file fits.
 
-    A missing name or number of channels is read from the file. `options` are for what the file cannot show.
+    If there is no name, it is read from the file. `options` are for what the file cannot show.
 
     Raises ValueError if parameters are missing, have another shape, or belong to layers that the network does not have.
     """
@@ -59,14 +54,9 @@ def load_network(
     kind = reading.layout.network
     if name not in (None, kind):
         raise ValueError(f"{path} holds a {kind}, not a {name}")
-    if channels not in (None, file_options["channels"]):
-        raise ValueError(
-            f"{path} takes pictures of {file_options['channels']} channels, not {channels}: see its first kernels"
-        )
     network = build(kind, **(file_options | options))
     parameters, shapes = network.state_dict(), reading.shapes()
-    missing = [name for name in parameters if name not in shapes]
-    lacking = [name for name in missing if not name.endswith(COUNTER)]
+    lacking = [name for name in parameters if name not in shapes and not name.endswith(COUNTER)]
     too_much = [in_file for own, in_file in reading.names.items() if own not in parameters]
     common = [name for name in parameters if name in shapes]
     mismatched = [
@@ -82,13 +72,13 @@ def load_network(
         if wrong:
             more = f" and {len(wrong) - MAX_LISTED_NAMES} more" if len(wrong) > MAX_LISTED_NAMES else ""
             raise ValueError(f"{path} {what}: {shortened(', '.join(wrong[:MAX_LISTED_NAMES]), 500)}{more}")
-    network.load_state_dict({name: _tensor(reading.state[reading.names[name]]) for name in common}, strict=False)
+    torch = need("torch", "a checkpoint", TORCH)
+    arrays = {name: reading.state[reading.names[name]] for name in common}  # copied: they are views of the file
+    tensors = {name: torch.from_numpy(np.array(a, a.dtype.newbyteorder("="), order="C")) for name, a in arrays.items()}
+    network.load_state_dict(tensors, strict=False)
     used = set(reading.names.values())
-    leftover = [name for name in reading.state if name not in used]
-    twins = {name for name in leftover if reading.layout.rename(name.removeprefix(reading.prefix)) in reading.names}
-    ignored = [name for name in leftover if name in twins or HEADS.search(name)]
-    unexpected = [name for name in leftover if name not in ignored]
-    loaded = Loaded(missing, unexpected, ignored, len(common), reading.prefix, reading.layout.name, reading.place)
+    unused = [name for name in reading.state if name not in used]
+    loaded = Loaded(len(common), unused, reading.prefix, reading.layout.name, reading.place)
     return network.eval(), kind, loaded
 
 
@@ -118,7 +108,8 @@ class _Reading(NamedTuple):
 def _recognise(path: Path) -> tuple[_Reading, dict[str, Any]]:
     """Return the reading of a file in which most names fit, and the options of that network."""
     best: tuple[_Reading, dict[str, Any]] | None = None
-    for reading in _readings(_state_dicts(path)):
+    states, about = _state_dicts(path)
+    for reading in _readings(states):
         try:
             options = _READERS[reading.layout.network](reading.shapes())
         except KeyError:  # a required parameter is missing
@@ -131,7 +122,8 @@ def _recognise(path: Path) -> tuple[_Reading, dict[str, Any]]:
             "that made it, and give handful the .onnx file"
         )
     reading, options = best
-    return reading, _saved_options(path, reading.layout.network) | options
+    stored = about.get("options") if about.get("network") == reading.layout.network else None
+    return reading, (stored if isinstance(stored, dict) else {}) | options
 
 
 def _readings(states: dict[str, State]) -> Iterator[_Reading]:
@@ -153,25 +145,23 @@ def _readings(states: dict[str, State]) -> Iterator[_Reading]:
 # ---- files
 
 
-def _state_dicts(path: Path) -> dict[str, State]:
-    """Return {place in the file: state dict} for every container that holds tensors."""
+def _state_dicts(path: Path) -> tuple[dict[str, State], dict[str, Any]]:
+    """Return {place in the file: arrays by name} for every container of arrays, and what `handful train` has stored."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint {path}")
-    torch = need("torch", "a checkpoint", TORCH)
-    content = _safetensors(path) if path.suffix.lower() == ".safetensors" else _pickled(path)
+    content, about = _safetensors(path) if path.suffix.lower() == ".safetensors" else (_pickled(path), {})
     states: dict[str, State] = {}
 
     def search(container: Any, place: str, depth: int) -> None:
         if not isinstance(container, Mapping) or depth > MAX_DEPTH:
             return
-        tensors = {
+        arrays = {
             key: value
             for key, value in container.items()
-            if isinstance(key, str)
-            and (torch.is_tensor(value) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"))
+            if isinstance(key, str) and isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
         }
-        if tensors:
-            states[place] = tensors
+        if arrays:
+            states[place] = arrays
         for key, value in container.items():
             search(value, f"{place}.{shortened(str(key))}".removeprefix("."), depth + 1)
 
@@ -180,40 +170,22 @@ def _state_dicts(path: Path) -> dict[str, State]:
         raise ValueError(
             f"{path} holds no state dict: a dictionary of parameters by name is needed, not a {type(content).__name__}"
         )
-    return states
+    return states, about
 
 
-def _tensor(value: Any) -> Any:
-    """Return a tensor. An array is copied, because it is a view of the file."""
-    if not isinstance(value, np.ndarray):
-        return value
-    torch = need("torch", "a checkpoint", TORCH)
-    return torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
-
-
-def _saved_options(path: Path, network: str) -> dict[str, Any]:
-    """Return the options of the network that `handful train` stored in the file; {} for other files."""
-    if path.suffix.lower() != ".safetensors":
-        return {}
-    from safetensors import safe_open
-
-    with safe_open(path, "numpy") as file:
-        text = (file.metadata() or {}).get("handful", "{}")
-    try:
-        about = json.loads(text)
-        return dict(about["options"]) if about["network"] == network else {}
-    except (KeyError, TypeError, ValueError, RecursionError):  # written by another program
-        return {}
-
-
-def _safetensors(path: Path) -> Any:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+def _safetensors(path: Path) -> tuple[State, dict[str, Any]]:
+    from safetensors import SafetensorError, safe_open
 
     try:
-        return load_file(path)
-    except SafetensorError as error:
+        with safe_open(path, "numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            text = (file.metadata() or {}).get("handful", "{}")
+    except (SafetensorError, TypeError) as error:  # a type that NumPy does not have
         raise ValueError(f"{path} cannot be read as safetensors: {error}") from None
+    try:
+        return arrays, dict(json.loads(text))
+    except (TypeError, ValueError, RecursionError):  # written by another program
+        return arrays, {}
 
 
 def _pickled(path: Path) -> Any:

@@ -82,7 +82,7 @@ INLINE void exchange(real *keys, real *values, integer i, integer j) {
 }
 
 /* Sort the first n rows in each lane: Batcher's merge exchange (Knuth, volume 3, algorithm 5.2.2 M). */
-INLINE void sort(real *keys, real *values, integer n) {
+static void sort(real *keys, real *values, integer n) {
     integer half = 1;
     while (2 * half < n) half *= 2;
     for (integer p = half; p > 0; p /= 2)
@@ -146,7 +146,7 @@ INLINE void make_graph(const real *g, integer side, const real *kth, real *line,
 }
 
 /* Row i of A x, for a matrix x of so many columns. */
-INLINE void gather(Sparse a, integer i, const real *x, integer columns, real *out) {
+static void gather(Sparse a, integer i, const real *x, integer columns, real *out) {
     for (integer d = 0; d < columns; d += COLS * LANES) {
         vec sums[COLS] = {{0}};
         for (integer t = a.first[i]; t < a.first[i + 1]; t++) {
@@ -310,7 +310,7 @@ INLINE integer example_sums(const real *h, integer side, const integer *codes, i
 }
 
 /* out = p M, for a matrix M between queries that is stored in panels. */
-INLINE void product_with(const real *panels, const real *p, real *out, integer n_rows, integer n_query, integer width) {
+static void product_with(const real *panels, const real *p, real *out, integer n_rows, integer n_query, integer width) {
     for (integer low = 0; low < width; low += WIDE)
         for (integer i = 0; i < n_rows; i += HEIGHT) {
             vec sums[HEIGHT][PANEL] = {{{0}}};

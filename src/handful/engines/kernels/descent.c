@@ -64,26 +64,24 @@ INLINE void weigh_items(const integer *labels, integer n_support, integer n_quer
     for (integer i = n_support; i < n_support + n_query; i++) from_queries[i] = 1 / (real)n_query;
 }
 
-/* Products of all items with all prototypes, [rows, m]. */
-INLINE void cosines(const real *x, integer slabs, const real *c, integer rows, integer m, real *product, const int tile) {
-    for (integer i = 0; i < m; i += ROWS)
-        for (integer j = 0; j < rows; j += tile) dot_tile(x, WIDTH, slabs, i, c, j, product, m, tile);
-}
-
-/* The same of items stored as columns [D, m]: sums need not be taken across a vector. */
-INLINE void cosines_by_columns(const real *columns, integer dimension, const real *c, integer rows, integer m,
-                               real *product, const int tile) {
-    for (integer i = 0; i < m; i += WIDTH)
-        for (integer j = 0; j < rows; j += tile)
-            sum_tile(c, dimension, j, columns + i, m, product + i, m, tile);
+/* Products of all items with all prototypes, [rows, m]. With the items as columns [D, m] too, unless these are NULL, sums
+   need not be taken across a vector. */
+static void cosines(const real *x, const real *columns, integer slabs, const real *c, integer rows, integer m,
+                    real *product, int tile) {
+#define EACH_TILE(width, call) \
+    for (integer i = 0; i < m; i += (width)) \
+        for (integer j = 0; j < rows; j += TILE) call
+    if (columns != NULL)
+        FOR_TILE(tile, EACH_TILE(WIDTH, sum_tile(c, slabs * WIDTH, j, columns + i, m, product + i, m, TILE)))
+    else
+        FOR_TILE(tile, EACH_TILE(ROWS, dot_tile(x, WIDTH, slabs, i, c, j, product, m, TILE)))
 }
 
 /* Items summed with the weights a, [rows, D]. */
-INLINE void weighted_sums(const real *a, integer rows, integer m, const real *x, integer slabs, real *pull,
-                          const int tile) {
+static void weighted_sums(const real *a, integer rows, integer m, const real *x, integer slabs, real *pull, int tile) {
     for (integer slab = 0; slab < slabs; slab++)
-        for (integer j = 0; j < rows; j += tile)
-            sum_tile(a, m, j, x + slab * m * WIDTH, WIDTH, pull + slab * WIDTH, slabs * WIDTH, tile);
+        FOR_TILE(tile, for (integer j = 0; j < rows; j += TILE) sum_tile(a, m, j, x + slab * m * WIDTH, WIDTH,
+                                                                        pull + slab * WIDTH, slabs * WIDTH, TILE))
 }
 
 INLINE void write_outlier_logit(real *l, integer m, integer ways, integer kind, real constant) {
@@ -233,7 +231,8 @@ EXPORT int ENTRY(descend)(const DescentSizes *sizes, const DescentNumbers *numbe
     const integer slabs = (dimension + WIDTH - 1) / WIDTH, padded_d = slabs * WIDTH;
     const int is_transposed = n_items * padded_d * (integer)sizeof(real) <= TRANSPOSED_BYTES;
     const integer m = padded(n_items, is_transposed ? WIDTH : LANES > ROWS ? LANES : ROWS); /* items with padding */
-    const integer tiles = (ways + MAX_TILE - 1) / MAX_TILE, tile = (ways + tiles - 1) / tiles;
+    const integer tiles = (ways + MAX_TILE - 1) / MAX_TILE; /* the fewest, and among those the least padding */
+    const int tile = (int)((ways + tiles - 1) / tiles);
     const integer padded_ways = padded(ways, tile), rows = runs * padded_ways; /* run r begins at r * padded_ways */
     const integer padded_rows = padded(rows, LANES);
     const real tau = (real)numbers->temperature, floor = (real)numbers->floor;
@@ -287,10 +286,7 @@ EXPORT int ENTRY(descend)(const DescentSizes *sizes, const DescentNumbers *numbe
         weigh_items(of_labels, n_support, n_query, ways, m, target, from_queries, from_example);
 
         for (integer step = 0; step < steps + 1 + sizes->refine; step++) {
-            if (is_transposed)
-                FOR_TILE(tile, cosines_by_columns(columns, padded_d, c, rows, m, product, TILE))
-            else
-                FOR_TILE(tile, cosines(x, slabs, c, rows, m, product, TILE))
+            cosines(x, is_transposed ? columns : NULL, slabs, c, rows, m, product, tile);
             for (integer r = 0; r < runs; r++) {
                 const integer first = r * padded_ways, rb = r * sizes->batch + b;
                 const Loss loss = {ce[r], constant[rb], co + rb * outputs, ma + rb * outputs, w + rb * outputs};
@@ -333,7 +329,7 @@ EXPORT int ENTRY(descend)(const DescentSizes *sizes, const DescentNumbers *numbe
                 }
             }
             if (step == steps && sizes->refine) {
-                FOR_TILE(tile, weighted_sums(a, rows, m, x, slabs, c, TILE))
+                weighted_sums(a, rows, m, x, slabs, c, tile);
                 for (integer r = 0; r < runs; r++)
                     for (integer j = r * padded_ways; j < r * padded_ways + ways; j++) {
                         for (integer d = 0; d < padded_d; d++) c[j * padded_d + d] /= grad_eta[j];
@@ -348,7 +344,7 @@ EXPORT int ENTRY(descend)(const DescentSizes *sizes, const DescentNumbers *numbe
                 (real)(numbers->learning_rate / (1 - pow(numbers->beta1, (double)(step + 1)))),
                 (real)(1 / sqrt(1 - pow(numbers->beta2, (double)(step + 1))))};
             if (sizes->learn & PROTOTYPES) {
-                FOR_TILE(tile, weighted_sums(a, rows, m, x, slabs, pull, TILE))
+                weighted_sums(a, rows, m, x, slabs, pull, tile);
                 for (integer j = 0; j < rows; j++)
                     inverse[j] = move(c + j * padded_d, pull + j * padded_d, c_m + j * padded_d, c_v + j * padded_d,
                                       padded_d, grad_eta[j], inverse[j], adam, floor);

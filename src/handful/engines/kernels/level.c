@@ -1,4 +1,30 @@
-/* The highest level of x86-64 of this processor for which the kernels are compiled; 0: no level of it has kernels. */
+/* The highest level of x86-64 of this processor and its operating system for which there are kernels; 0: there is none.
+   By the instruction cpuid itself, because Zig's library lacks what __builtin_cpu_supports calls. */
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+#define ALL(bits, of) (((of) & (bits)) == (bits))
+#define SSE (bit_SSE3 | bit_SSSE3 | bit_SSE4_1 | bit_SSE4_2 | bit_POPCNT)
+#define AVX (bit_FMA | bit_OSXSAVE | bit_AVX | bit_F16C)
+#define AVX2 (bit_BMI | bit_AVX2 | bit_BMI2)
+#define AVX512 (bit_AVX512F | bit_AVX512DQ | bit_AVX512CD | bit_AVX512BW | bit_AVX512VL)
+#define SAVES_AVX 0x06u    /* the system saves these registers when it changes processes */
+#define SAVES_AVX512 0xe6u
+#define LZCNT (1u << 5)
+
+static int level_of_processor(void) {
+    unsigned a, b, c, d, saved, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !ALL(SSE, c)) return 0;
+    if (!ALL(AVX, c)) return 2;
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    if (!ALL(SAVES_AVX, saved) || !__get_cpuid(0x80000001u, &a, &b, &c, &d) || !ALL(LZCNT, c)) return 2;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !ALL(AVX2, b)) return 2;
+    return ALL(AVX512, b) && ALL(SAVES_AVX512, saved) ? 4 : 3;
+}
+#else
+static int level_of_processor(void) { return 0; }
+#endif
 
 #if defined(_WIN32)
 __declspec(dllexport)
@@ -6,14 +32,5 @@ __declspec(dllexport)
 __attribute__((visibility("default")))
 #endif
 int level(void) {
-#if defined(__x86_64__)
-#define HAS __builtin_cpu_supports
-    __builtin_cpu_init();
-    if (!(HAS("sse3") && HAS("ssse3") && HAS("sse4.1") && HAS("sse4.2") && HAS("popcnt"))) return 0;
-    if (!(HAS("avx") && HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2"))) return 2;
-    if (!(HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") && HAS("avx512vl"))) return 3;
-    return 4;
-#else
-    return 0;
-#endif
+    return level_of_processor();
 }

@@ -11,14 +11,14 @@
 
 #define COLS ROWS
 #define MAX_TILE 6 /* prototypes that are multiplied with at once: 4 x 6 sums, 4 loads and a spare fit 32 registers */
-#define FOR_TILE(tile, call)                        \
+#define FOR_TILE(tile, ...)                         \
     switch (tile) {                                 \
-    case 1: { enum { TILE = 1 }; call; break; }     \
-    case 2: { enum { TILE = 2 }; call; break; }     \
-    case 3: { enum { TILE = 3 }; call; break; }     \
-    case 4: { enum { TILE = 4 }; call; break; }     \
-    case 5: { enum { TILE = 5 }; call; break; }     \
-    default: { enum { TILE = 6 }; call; }           \
+    case 1: { enum { TILE = 1 }; __VA_ARGS__; break; }     \
+    case 2: { enum { TILE = 2 }; __VA_ARGS__; break; }     \
+    case 3: { enum { TILE = 3 }; __VA_ARGS__; break; }     \
+    case 4: { enum { TILE = 4 }; __VA_ARGS__; break; }     \
+    case 5: { enum { TILE = 5 }; __VA_ARGS__; break; }     \
+    default: { enum { TILE = 6 }; __VA_ARGS__; }           \
     }
 
 /* out[j : j + tile, i : i + ROWS] = c[j : j + tile] x[i : i + ROWS]^T, with n columns of out, the items of a slab. */

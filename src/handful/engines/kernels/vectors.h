@@ -67,7 +67,7 @@ INLINE vec larger(vec a, vec b) { EACH_LANE(a[k] > b[k] ? a[k] : b[k]); }
 INLINE vec smaller(vec a, vec b) { EACH_LANE(a[k] < b[k] ? a[k] : b[k]); }
 INLINE vec where_less(vec a, vec b, vec yes, vec no) { EACH_LANE(a[k] < b[k] ? yes[k] : no[k]); }
 INLINE vec root(vec x) { EACH_LANE(IS_SINGLE ? sqrtf(x[k]) : sqrt(x[k])); }
-INLINE vec magnitude(vec x) { EACH_LANE(IS_SINGLE ? fabsf(x[k]) : fabs(x[k])); }
+INLINE vec magnitude(vec x) { EACH_LANE(x[k] < 0 ? -x[k] : x[k]); }
 INLINE vec with_sign(vec x, vec of) { EACH_LANE(IS_SINGLE ? copysignf(x[k], of[k]) : copysign(x[k], of[k])); }
 
 /* The sum of a vector: its halves are added until 16 bytes are left. */

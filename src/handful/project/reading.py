@@ -1,4 +1,4 @@
-"""Read new items for a saved model: files of pictures or texts, folders of them, or a table."""
+"""Read items without a project: examples, piles and tables in Python, and new items for a saved model."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from handful.project.items import (
     PICTURES,
     TEXTS,
     Reading,
+    TableOptions,
+    check_twins,
     embedded,
     find_files,
     in_order,
@@ -27,9 +29,132 @@ from handful.project.items import (
     may_hold_texts,
     of_files,
     read_files,
+    read_items,
+    read_labelled,
     read_pile_table,
     read_unlabelled,
 )
+
+
+def read_examples(folder: Path, backbone: Any, **how: Any) -> FeatureTable:
+    """Read examples: pictures or text files in one folder for each class, `folder/<class>/...`.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder. Its folder `unknown` holds examples of no class.
+    backbone : Backbone or TextBackbone
+        What turns them into features, from `handful.backbones.load_backbone`.
+    **how
+        Other fields of `Reading`: strict, cache, progress, embedder.
+
+    Returns
+    -------
+    FeatureTable
+        The examples with their labels.
+    """
+    reading = Reading(backbone.kind, backbone, **how)
+    items = embedded(read_labelled(folder, reading)[0], reading, "examples")
+    check_twins(items)
+    return items
+
+
+def read_pile(
+    folder: Path, backbone: Any, *, without: Sequence[Path] = (), what: str = "pile", **how: Any
+) -> FeatureTable:
+    """Read all pictures or text files below a folder as a pile.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    backbone : Backbone or TextBackbone
+        What turns them into features.
+    without : sequence of Path
+        Files that are left out, such as examples.
+    what : str
+        The name of the progress bar.
+    **how
+        Other fields of `Reading`: results, strict, cache, progress, embedder.
+
+    Returns
+    -------
+    FeatureTable
+        The pile.
+    """
+    reading = Reading(backbone.kind, backbone, **how)
+    words = f"{reading.kind} to label" if what == "pile" else reading.kind
+    return embedded(read_unlabelled(folder, reading, words, without=without, bar=what), reading, what)
+
+
+def read_table(
+    path: Path, more: Path | None = None, options: TableOptions | None = None
+) -> tuple[FeatureTable, FeatureTable]:
+    """Read examples and pile from a table of features: rows with a label, and rows without.
+
+    Parameters
+    ----------
+    path : Path
+        The table.
+    more : Path, optional
+        A second table. Then the first one has the examples, and all rows of the second one are the pile.
+    options : mapping, optional
+        Options of `features.read`.
+
+    Returns
+    -------
+    examples, pile : FeatureTable
+    """
+    return read_items(path, more, Reading(EMBEDDINGS, table=options or {}))
+
+
+def read_texts(
+    examples: str | Path,
+    pile: str | Path | None = None,
+    backbone: Any = "",
+    *,
+    label: str | None = None,
+    unknown: str | Path | None = None,
+    **how: Any,
+) -> tuple[FeatureTable, FeatureTable]:
+    r"""Read examples and a pile of texts, with features.
+
+    Parameters
+    ----------
+    examples : str or Path
+        A table (.csv, .tsv, .jsonl, .parquet) with labels, or a folder that holds one folder of text files for each
+        class.
+    pile : str or Path, optional
+        A table, or a folder of text files. Without it the pile are the rows of the first table without a label.
+    backbone : TextBackbone, str or callable
+        What `handful.backbones.load_backbone` gives or takes; by default the default backbone for texts.
+    label : str, optional
+        The column of labels in tables. By default it is guessed, as is that of texts, and `notes` say so.
+    unknown : str or Path, optional
+        Examples of no class: a table, or a folder of text files.
+    **how
+        Other fields of `Reading`: text, class_names, results, strict, cache, progress.
+
+    Returns
+    -------
+    examples, pile : FeatureTable
+        Rows without a text are no examples. They stay in the pile.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> def letters(texts):
+    ...     return [[text.count(letter) for letter in "aeiou"] for text in texts]
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "t.csv").write_text("text,label\na hen,bird\nan owl,bird\na blue whale,\n")
+    ...     examples, pile = read_texts(f"{folder}/t.csv", backbone=letters)
+    >>> examples.label_names, pile.texts, pile.features.tolist()
+    (['bird', 'bird'], ['a blue whale'], [[2.0, 2.0, 0.0, 0.0, 1.0]])
+    """
+    network = backbone if getattr(backbone, "kind", "") == TEXTS else load_for(TEXTS, backbone)
+    reading = Reading(TEXTS, network, {} if label is None else {"label": label}, **how)
+    pile, unknown = (None if path is None else Path(path) for path in (pile, unknown))
+    return read_items(Path(examples), pile, reading, unknown)
 
 
 def read_new_items(model: FewShotClassifier, paths: Sequence[Path], how: Reading, backbone: Any = None) -> FeatureTable:
