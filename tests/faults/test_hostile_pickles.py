@@ -200,7 +200,7 @@ def test_no_pickle_runs_code_or_touches_a_file(tmp_path):
         for place, (reader, content) in around.items():
             path.write_bytes(content)
             with canary(path), pytest.raises(ValueError, match=".") as caught:
-                reader(path), title
+                reader(path)
             assert len(str(caught.value)) < MAX_CHARACTERS, (title, place)
             assert str(caught.value).isprintable(), (title, place)
             assert [*tmp_path.iterdir()] == [path], (title, place)
@@ -339,13 +339,6 @@ def test_booleans_are_zero_or_one(tmp_path):
     content = dictionary({"w": tensor(storage(count=4, kind="BoolStorage"), (4,), (1,))})
     (tmp_path / "a.pth").write_bytes(old_format(content, storages=struct.pack("<q", 4) + b"\0\1\2\xff"))
     assert load_torch(tmp_path / "a.pth")["w"].view(np.uint8).tolist() == [0, 1, 1, 1]
-
-
-def test_half_numbers_of_torch_are_read(tmp_path):
-    halves = (np.array([1, -2.5, 0, 3], np.float32).view(np.uint32) >> 16).astype("<u2").tobytes()
-    content = dictionary({"w": tensor(storage(count=4, kind="BFloat16Storage"), (4,), (1,))})
-    (tmp_path / "a.pth").write_bytes(old_format(content, storages=struct.pack("<q", 4) + halves))
-    assert read_state_dict(tmp_path / "a.pth")["w"].tolist() == [1, -2.5, 0, 3]
 
 
 @pytest.mark.torch

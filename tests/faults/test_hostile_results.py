@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from piles import contents, finish, start
-from test_groups import table
+from test_promote import table
 
 from handful.project import Project
 

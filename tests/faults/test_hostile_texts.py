@@ -6,7 +6,7 @@ import os
 
 import pytest
 from piles import contents
-from test_groups import table
+from test_promote import table
 
 from handful.features.text_table import read_text_table
 from handful.project.corrections import MAX_CLASS_NAME_LENGTH, MAX_CORRECTIONS_BYTES

@@ -171,7 +171,7 @@ def test_while_torch_trains(tmp_path):
         (tmp_path / "pictures" / f"kind{label}").mkdir(parents=True)
         for i in range(12):
             picture("left", 100 * label + i).save(tmp_path / "pictures" / f"kind{label}" / f"{i}.png")
-    command = ["train", "pictures", "-o", "out", "--size", "84", "--batch", "64", "--epochs", "500", "--track", "none"]
+    command = ["train", "pictures", "-o", "out", "--size", "84", "--epochs", "500"]
     running = Running(tmp_path, *command)
     running.busy(8)
     running.interrupt()

@@ -104,7 +104,16 @@ def has_features(path: Path, options: Mapping[str, Any] | None = None) -> bool:
     """Whether a table has features for certain: the user named them, or it has lists of numbers or many numbers."""
     if any((options or {}).get(name) for name in FEATURE_OPTIONS):
         return True
-    return path.suffix.lower() == ".parquet" and _has_features(path)
+    if path.suffix.lower() != ".parquet":
+        return False
+    try:
+        with open_parquet(path) as file:
+            schema = file.schema_arrow
+    except (OSError, ValueError):
+        return True  # whoever reads features says what is wrong
+    if NAMES_KEY in (schema.metadata or {}) or sum(is_number(field.type) for field in schema) > MAX_NUMBER_COLUMNS:
+        return True
+    return any(is_list_of_numbers(field.type) for field in schema)
 
 
 def _text_table(table: CellTable, path: Path, text: str | None, label: str | None) -> FeatureTable:
@@ -176,18 +185,6 @@ def _as_labels(values: list[Any]) -> list[Any]:
     return [None if value is None or value != value else str(value) for value in values]
 
 
-def _has_features(path: Path) -> bool:
-    """Whether a Parquet file has lists of numbers or many columns of numbers, or names its columns of features."""
-    try:
-        with open_parquet(path) as file:
-            schema = file.schema_arrow
-    except (OSError, ValueError):
-        return True  # whoever reads features says what is wrong
-    if NAMES_KEY in (schema.metadata or {}) or sum(is_number(field.type) for field in schema) > MAX_NUMBER_COLUMNS:
-        return True
-    return any(is_list_of_numbers(field.type) for field in schema)
-
-
 # ---- which column holds texts, and which holds labels: by their names, and by how their cells look
 
 
@@ -237,21 +234,21 @@ def find_text_column(
                 f"column {shortened(text)!r} has only numbers: name a column of texts with --text, or leave it out if "
                 f"numbers are the features (the columns are {listed(names)})"
             )
-        return (text, "")
+        return text, ""
     looks = {name: look_at(cells) for name, cells in columns.items() if name != label and _key(name) not in LABEL_NAMES}
     may_be = {name: look for name, look in looks.items() if look.is_text and look.numbers < 0.5}
     if name := _by_name(list(may_be), TEXT_NAMES):
-        return (name, "by its name")
+        return name, "by its name"
     language = {name: look for name, look in may_be.items() if look.is_language}
     for usual in TEXT_NAMES:  # review_body, TicketText
         for name in language:
             if usual in re.split(r"[^a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name).casefold()):
-                return (name, "by its name")
+                return name, "by its name"
     if language:
-        return (max(language, key=lambda name: language[name].words), "because it looks like language")
+        return max(language, key=lambda name: language[name].words), "because it looks like language"
     rest = [name for name in may_be if _key(name) not in (*ID_NAMES, *OTHER_LABEL_NAMES)]
     if len(rest) == 1:
-        return (rest[0], "because no other column may hold texts")
+        return rest[0], "because no other column may hold texts"
     if not may_be:
         why = "all of their cells are blank" if not any(look.cells for look in looks.values()) else "they hold numbers"
         raise ValueError(f"no column holds texts, {why}: there are {listed(names)}")
