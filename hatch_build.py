@@ -28,7 +28,15 @@ except ImportError:  # `python hatch_build.py`
 KERNELS = Path(__file__).parent / "src" / "handful" / "engines" / "kernels"
 LIBRARY = KERNELS / ("kernels.dll" if sys.platform == "win32" else "kernels.so")
 ZIGLANG = "ziglang>=0.13"
-FLAGS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fvisibility=hidden", "-Wno-psabi"]
+FLAGS = [
+    "-O3",
+    "-g0",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+    "-fvisibility=hidden",
+    "-Wno-psabi",
+]
 FLAGS += [] if sys.platform == "win32" else ["-fPIC"]
 MAC_VERSION = "11.0"
 # What a level of x86-64 adds to the one before it, in names that compilers without -march=x86-64-v3 know as well

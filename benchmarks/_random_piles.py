@@ -11,6 +11,7 @@ the first underscore, are one source: they hold the same items.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from handful.engines.share import MIN_ITEMS, PASSES, PREPARATION
 from handful.engines.share_statistics import TRIED_SHARES, columns, measure
 from handful.features import FeatureTable, read
 
+STEPS, SMALL_STEP, RIDGE = 25, 1e-4, 50.0  # of Newton's method; the penalty on squared weights
 MIN_CLASS_ITEMS = 4  # of a class that may be known or unknown: some examples, and some items in the pile
 MIN_PILE_ITEMS = 8
 EQUAL_PART = 0.3  # piles of equal classes for each other pile that a posterior is learned from
@@ -259,7 +261,41 @@ class Shown:
 
     def learn(self) -> Posterior:
         """The posterior that fits these piles."""
-        return Posterior.learn(self.columns, self.shares, np.array(TRIED_SHARES))
+        return learn_posterior(self.columns, self.shares, np.array(TRIED_SHARES))
+
+
+def learn_posterior(columns: Mapping[str, np.ndarray], shares: np.ndarray, tried: np.ndarray) -> Posterior:
+    """Fit the logistic model by Newton's method, with a small penalty on the weights.
+
+    columns: the numbers of each pile at each share that was tried, [B, G]; shares: the true ones, [B].
+    """
+    names = tuple(columns)
+    x = np.stack([np.broadcast_to(columns[name], (len(shares), len(tried))) for name in names], axis=-1)
+    x = x.reshape(-1, len(names))
+    means, scales = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-9)
+    z = np.concatenate([np.ones((len(x), 1)), (x - means) / scales], axis=1)
+    truth = (shares[:, None] > tried).astype(float).ravel()
+    step_sizes = np.gradient(tried)
+    importance = np.tile(step_sizes / step_sizes.mean(), len(shares))  # of a pile alike at every share
+    penalty = np.diag([0.0, *[RIDGE] * len(names)])
+    w = np.zeros(z.shape[1])
+    for _ in range(STEPS):
+        p = 1 / (1 + np.exp(-np.clip(z @ w, -30, 30)))
+        curvature = importance * np.maximum(p * (1 - p), 1e-4)
+        step = np.linalg.solve((z * curvature[:, None]).T @ z + penalty, z.T @ (importance * (truth - p)) - penalty @ w)
+        w += step
+        if np.abs(step).max() < SMALL_STEP:
+            break
+    return Posterior(names, float(w[0]), w[1:], means, scales)
+
+
+def posterior_as_json(posterior: Posterior, about: Mapping[str, Any]) -> str:
+    """The model as a document, with a line for each number."""
+    each = zip(posterior.names, posterior.weights, posterior.means, posterior.scales, strict=True)
+    numbers = {name: [float(f"{value:.6g}") for value in values] for name, *values in each}
+    lines = ",\n  ".join(f"{json.dumps(name)}: {json.dumps(values)}" for name, values in numbers.items())
+    head = json.dumps({**about, "constant": float(f"{posterior.constant:.6g}")}, indent=1, ensure_ascii=True)
+    return head.rstrip("}\n") + f',\n "weight, mean and scale of": {{\n  {lines}\n }}\n}}\n'
 
 
 def piles_to_learn_from(

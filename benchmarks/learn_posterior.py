@@ -11,7 +11,15 @@ from __future__ import annotations
 
 import _report
 import numpy as np
-from _random_piles import PileRanges, Shown, leave_one_out, piles_to_learn_from, read_feature_sets, source_of
+from _random_piles import (
+    PileRanges,
+    Shown,
+    leave_one_out,
+    piles_to_learn_from,
+    posterior_as_json,
+    read_feature_sets,
+    source_of,
+)
 from _report import Section
 from _script import Parser
 from rich.console import Console
@@ -57,7 +65,7 @@ def main() -> None:
     _report.show(console, section)
     about = {"piles": len(e), "feature sets": len(shown), "sources": len(set(map(source_of, shown)))}
     weights = given.output / "posterior.json"
-    weights.write_text(Shown.join(list(shown.values())).learn().as_json(about), "utf-8")
+    weights.write_text(posterior_as_json(Shown.join(list(shown.values())).learn(), about), "utf-8")
     notes = [_report.about(__doc__), f"{len(e)} piles. {_report.machine()}"]
     _report.write(console, given.output / "learn_posterior.md", "The posterior of the share", [section], [], notes)
     console.print(f"The weights: {weights}", soft_wrap=True)

@@ -11,14 +11,23 @@ handful do not know scikit-learn's digits, which the demo and the README show. v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _random_piles import PileRanges, RandomPile, Source, posteriors_without, source_of
+from _random_piles import (
+    PileRanges,
+    RandomPile,
+    Source,
+    learn_posterior,
+    posterior_as_json,
+    posteriors_without,
+    source_of,
+)
 from _script import Parser
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits
@@ -34,6 +43,7 @@ from handful.engines.posterior import Posterior, using
 from handful.engines.share import PREPARATION, Share
 from handful.engines.share_statistics import TRIED_SHARES
 from handful.engines.verdict import (
+    COLUMNS,
     MAX_LOG_POWER,
     POWERS,
     SPREADS,
@@ -151,9 +161,23 @@ def learn(piles: Sequence[Pile]) -> Weights:
         verdict.share_columns(p.pile[None], u[None], p.above[None], p.hidden) for p, u in zip(piles, odds, strict=True)
     ]
     joined = {name: np.concatenate([part[name] for part in seen]) for name in seen[0]}
-    posterior = Posterior.learn(joined, np.array([p.share for p in piles]), np.array(TRIED_SHARES))
+    posterior = learn_posterior(joined, np.array([p.share for p in piles]), np.array(TRIED_SHARES))
     believed = posterior.above(joined)
     return Weights(constant, columns, powers, _spreads(piles, odds, powers, believed), posterior)
+
+
+def as_json(weights: Weights, about: Mapping[str, Any]) -> str:
+    """The weights as a document."""
+
+    def named(names: Sequence[str], values: np.ndarray) -> dict[str, float]:
+        return {name: float(f"{value:.6g}") for name, value in zip(names, values, strict=True)}
+
+    content = {
+        **about, "constant": float(f"{weights.constant:.6g}"), "weights": named(COLUMNS, weights.columns),
+        "power": named(POWERS, weights.powers), "low": named(SPREADS, weights.spreads[0]),
+        "high": named(SPREADS, weights.spreads[1]), "share": json.loads(posterior_as_json(weights.share, {})),
+    }  # fmt: skip
+    return json.dumps(content, indent=1) + "\n"
 
 
 def p_unknown(pile: Pile, weights: Weights) -> np.ndarray:
@@ -406,7 +430,7 @@ def main() -> None:
         "about": "Weights of handful.engines.verdict, learned by benchmarks/learn_verdict.py",
         "sources": sorted({p.source for p in used}), "piles": len(used),
     }  # fmt: skip
-    (given.output / "verdict.json").write_text(learn(used).as_json(about), encoding="utf-8")
+    (given.output / "verdict.json").write_text(as_json(learn(used), about), encoding="utf-8")
     print(text)
     print(f"The weights: {given.output / 'verdict.json'}, learned from {len(used)} piles")
 

@@ -63,17 +63,17 @@ def shown(drawn):
 def test_the_posterior_is_the_logistic_regression_of_scikit_learn(shown):
     some = {name: shown.columns[name] for name in ("r", "log c", "g")}
     tried = np.array(TRIED_SHARES)
-    found = Posterior.learn(some, shown.shares, tried)
+    found = piles.learn_posterior(some, shown.shares, tried)
     x = np.stack([(some[n] - m) / s for n, m, s in zip(some, found.means, found.scales, strict=True)], axis=-1)
     steps = np.gradient(tried)
     weight = np.tile(steps / steps.mean(), len(shown.shares))
     truth = (shown.shares[:, None] > tried).ravel()
-    other = LogisticRegression(C=1 / engine.RIDGE, tol=1e-8, max_iter=1000).fit(x.reshape(-1, 3), truth, weight)
+    other = LogisticRegression(C=1 / piles.RIDGE, tol=1e-8, max_iter=1000).fit(x.reshape(-1, 3), truth, weight)
     np.testing.assert_allclose(found.weights, other.coef_[0], rtol=0.01, atol=1e-3)
     assert found.constant == pytest.approx(other.intercept_[0], abs=0.01)
     above = found.above(some)
     assert (np.diff(above, axis=1) <= 0).all()  # it never rises with the share
-    again = Posterior.from_json(found.as_json({"piles": 50}))
+    again = Posterior.from_json(piles.posterior_as_json(found, {"piles": 50}))
     np.testing.assert_allclose(again.above(some), above, atol=1e-4)
     assert set(engine.shipped().names) == set(shown.columns)  # the shipped one takes what is measured
 

@@ -25,12 +25,11 @@ docs/explanation/verdict.md shows them at work. They are data, in verdict.json b
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -82,21 +81,9 @@ class Weights:
         weights = own + sum(factors[:, i, None] * part for i, part in enumerate(by))
         return weights, self.constant + pile @ of_pile
 
-    def as_json(self, about: Mapping[str, Any]) -> str:
-        """The weights as a document."""
-        content = {
-            **about, "constant": _short(self.constant),
-            "weights": dict(zip(COLUMNS, map(_short, self.columns), strict=True)),
-            "power": dict(zip(POWERS, map(_short, self.powers), strict=True)),
-            "low": dict(zip(SPREADS, map(_short, self.spreads[0]), strict=True)),
-            "high": dict(zip(SPREADS, map(_short, self.spreads[1]), strict=True)),
-            "share": json.loads(self.share.as_json({})),
-        }  # fmt: skip
-        return json.dumps(content, indent=1) + "\n"
-
     @classmethod
     def from_json(cls, text: str) -> Weights:
-        """Read what `as_json` writes."""
+        """Read a document such as verdict.json."""
         content = json.loads(text)
         columns, powers = content["weights"], content["power"]
         spreads = [[content[end][name] for name in SPREADS] for end in ("low", "high")]
@@ -105,10 +92,6 @@ class Weights:
             np.array([powers[name] for name in POWERS], float), np.array(spreads, float),
             Posterior.from_json(json.dumps(content["share"])),
         )  # fmt: skip
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.6g}")
 
 
 @cache
