@@ -131,7 +131,7 @@ values = st.recursive(
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     method=st.sampled_from(["GET", "GET", "POST", "POST", "PATCH", "DELETE", "HEAD", "PUT", "OPTIONS", "x"]),
-    path=st.sampled_from(ROUTES) | st.text("abc/.%0\\é", max_size=12),
+    path=st.sampled_from(ROUTES) | st.text("abc.%0~;", max_size=12),
     query=st.dictionaries(
         st.sampled_from(FIELDS), st.sampled_from(["", "1", "-1", "1,2", "class:1", "9" * 400]) | st.text(max_size=9)
     ),
