@@ -45,9 +45,9 @@ def bytes_of(folder):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="forks")
-def test_without_a_terminal_it_is_refused(sandbox, stranger):
+def test_without_a_terminal_it_is_refused(refuses, stranger):
     before = bytes_of(stranger)
-    sentence = sandbox.refuses("workbench", stranger, "--no-browser")
+    sentence = refuses("workbench", stranger, "--no-browser")
     assert "evil.onnx" in sentence
     assert "--yes" in sentence
     assert "--backbone" in sentence
@@ -81,11 +81,11 @@ def test_built_in_backbones_and_files_that_are_not_there_are_not_asked_for(stran
 
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes")
-def test_a_model_file_that_is_none_is_refused(sandbox, stranger, kind):
+def test_a_model_file_that_is_none_is_refused(refuses, stranger, kind):
     (stranger / "evil.onnx").unlink()
     (os.mkdir if kind == "folder" else os.mkfifo)(stranger / "evil.onnx")
     words = "has no tokenizer.json" if kind == "folder" else "cannot be read"  # a folder may be a sentence encoder
-    assert words in sandbox.refuses("workbench", stranger, "--no-browser", "--yes")
+    assert words in refuses("workbench", stranger, "--no-browser", "--yes")
 
 
 def test_who_names_the_file_has_agreed_to_it_until_it_changes(stranger):
