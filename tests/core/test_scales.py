@@ -223,15 +223,15 @@ def test_a_table_of_tiny_features_is_labelled_like_any_other(handful, tmp_path):
 
 @loop("scale", [1e-30, 1e120])
 def test_the_workbench_finds_similar_items_of_any_size(scale, tmp_path):
-    from handful.project.items import Reading
-    from handful.project.loading import open_table
+    from handful.project import Job
+    from handful.project.loading import open_items
     from handful.project.pile import Pile
 
     def similarity(scale):
-        table = open_table(table_at(scale, tmp_path / "t.parquet"), None, Reading("embeddings"))
-        rows = [(i, "pile", name) for i, name in enumerate(table.names)]
-        pile = Pile.of(rows).with_room(table.features.shape[1])
-        pile.features[:], pile.ready[:] = table.features, True
+        opened = open_items(Job(table_at(scale, tmp_path / "t.parquet")), "embeddings", tmp_path)
+        rows = [(i, "pile", name) for i, name in enumerate(opened.names)]
+        pile = Pile.of(rows).with_room(opened.features.shape[1])
+        pile.features[:], pile.ready[:] = opened.features, True
         return pile.similarity(0)
 
     np.testing.assert_allclose(similarity(scale), similarity(1), atol=1e-5)
@@ -241,10 +241,10 @@ def test_the_workbench_refuses_rows_that_float32_cannot_hold_together(tmp_path):
     import pyarrow as pa
     from pyarrow import parquet
 
-    from handful.project.items import Reading
-    from handful.project.loading import open_table
+    from handful.project import Job
+    from handful.project.loading import open_items
 
     rows = np.ones((3, 4)) * np.array([[1.0], [1e150], [1.0]])
     parquet.write_table(pa.table({"embedding": list(rows)}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match="so much larger than others"):
-        open_table(tmp_path / "t.parquet", None, Reading("embeddings"))
+        open_items(Job(tmp_path / "t.parquet"), "embeddings", tmp_path)
