@@ -5,8 +5,8 @@
     python scripts/walk.py handful label EXAMPLES/ PILE/ -o out    # any command
     python scripts/walk.py click                                # a project is opened in the workbench, labelled and run
 
-"A walk through the house" in CONTRIBUTING.md is a selection of what this prints. Code that runs while a module is
-imported does not count.
+"A walk through the house" in docs/building/index.md is a selection of what this prints. Code that runs while a module
+is imported does not count.
 """
 
 from __future__ import annotations

@@ -149,12 +149,19 @@ def handful(own_cache, tmp_path, monkeypatch, capsys):
     return run
 
 
-@pytest.fixture(scope="session")
-def sandbox(tmp_path_factory):
-    """Commands on hostile files, each in a process of its own."""
-    from hostile import Sandbox
+@pytest.fixture
+def refuses(own_cache):
+    """`refuses("info", path)` is the sentence with which `handful info path` ends."""
+    import forks
 
-    return Sandbox(tmp_path_factory.mktemp("hostile"))
+    def run(*arguments):
+        done = forks.run(*arguments)
+        assert done.returncode in (1, 2), done
+        assert "Traceback" not in done.stderr, done.stderr
+        assert done.stderr.strip()
+        return done.stderr
+
+    return run
 
 
 @pytest.fixture(scope="session")

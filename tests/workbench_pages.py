@@ -73,15 +73,15 @@ def starred(page, name, n):
 
 def run(page):
     """Press r and wait for the sentence of a new run."""
-    before = told(page)["run"]
+    before = project_on(page)["run"]
     page.keyboard.press("r")
     end = time.monotonic() + 60
-    while (now := told(page)["run"]) is None or (before and now["id"] == before["id"]):
-        assert time.monotonic() < end, told(page)["job"]
+    while (now := project_on(page)["run"]) is None or (before and now["id"] == before["id"]):
+        assert time.monotonic() < end, project_on(page)["job"]
         page.wait_for_timeout(100)
     until(page, TEXT.format("said"), now["sentence"])
     return now["sentence"]
 
 
-def told(page):
+def project_on(page):
     return page.evaluate("fetch('/api/v1/project').then(r => r.json())")

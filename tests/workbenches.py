@@ -10,7 +10,6 @@ from PIL import Image
 from handful.features import digits
 
 TOKEN, PORT = "t" * 43, 8321
-OWN = {"authorization": f"Bearer {TOKEN}"}
 API = f"http://127.0.0.1:{PORT}/api/v1"
 
 

@@ -108,43 +108,25 @@ def test_equal_texts_are_embedded_once_and_kept_in_the_cache(tmp_path):
     assert steps == [(0, 5), (3, 5), (5, 5), (5, 5)]
 
 
-def test_pictures_are_decoded_while_the_backbone_works(pile):
-    later = threading.Event()
-
+def test_one_batch_is_prepared_while_the_one_before_it_is_embedded_and_no_more(pile):
     class Waits(Grid):
-        prepared = 0
+        prepared, most, later = 0, 0, threading.Event()
 
         def prepare(self, image):
             self.prepared += 1
+            self.most = max(self.most, self.prepared - self.embedded)
             if self.prepared > 4:
-                later.set()
+                self.later.set()
             return super().prepare(image)
 
         def _embed(self, batch):
-            assert later.wait(10), "the next batch is not begun before this one is done"
+            assert self.later.wait(10), "the next batch is not begun before this one is done"
+            time.sleep(0.02)
             return super()._embed(batch)
 
-    embed_pictures(pile, Waits(), batch=4, threads=1)
-
-
-def test_few_prepared_pictures_wait_in_memory(pile):
-    class Slow(Grid):
-        prepared, most = 0, 0
-        lock = threading.Lock()
-
-        def prepare(self, image):
-            with self.lock:
-                self.prepared += 1
-                self.most = max(self.most, self.prepared - self.embedded)
-            return super().prepare(image)
-
-        def _embed(self, batch):
-            time.sleep(0.05)
-            return super()._embed(batch)
-
-    backbone = Slow()
-    embed_pictures(pile, backbone, batch=2, threads=2)
-    assert backbone.most <= 2 + 2 + 2  # a batch, and as many ahead as a batch and the threads
+    backbone = Waits()
+    embed_pictures(pile, backbone, batch=4, threads=1)
+    assert backbone.most <= 4 + 4
 
 
 def test_progress_rises_to_the_total(tmp_path, pile):

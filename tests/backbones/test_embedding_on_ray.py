@@ -39,12 +39,14 @@ def pictures(tmp_path_factory):
     return folder
 
 
+def map_on_threads(worker, arguments, rows, **_):
+    """Workers are threads of this process: what they do is the same, without the seconds that Ray needs."""
+    return on_threads(worker, arguments, rows)
+
+
 @pytest.fixture
 def threads(monkeypatch):
-    """Workers are threads of this process: what they do is the same, without the seconds that Ray needs."""
-    monkeypatch.setattr(
-        embedding, "map_on_ray", lambda worker, arguments, rows, **_: on_threads(worker, arguments, rows)
-    )
+    monkeypatch.setattr(embedding, "map_on_ray", map_on_threads)
 
 
 def embed(pictures, out, backbone="pixels", size=4, **options):
@@ -67,7 +69,7 @@ def undisturbed(pictures, tmp_path_factory):
     """The network's features of them, in parts of 4, made by threads of this process."""
     out = tmp_path_factory.mktemp("undisturbed") / "features"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedding, "map_on_ray", lambda worker, arguments, rows, **_: on_threads(worker, arguments, rows))
+        patch.setattr(embedding, "map_on_ray", map_on_threads)
         return embed(pictures, out, NETWORK)
 
 

@@ -114,12 +114,6 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path, monkeypatch):
         find_pictures(tmp_path, strict=True)
 
 
-def test_folders_may_be_deep(tmp_path):
-    deep = tmp_path.joinpath(*["d"] * 300)
-    touch(deep / "a.jpg")
-    assert len(find_pictures(tmp_path)[0]) == 1
-
-
 def test_pictures_are_sought_in_folders_only(tmp_path):
     touch(tmp_path / "a.jpg")
     for name, words in (("gone", "does not exist"), ("a.jpg", "is a file")):

@@ -309,7 +309,7 @@ def run_script(folder, jobs, scale=1.0):
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60)
 
 
-def test_a_method_of_a_script_runs_in_workers_without_a_guard(script):
+def test_a_method_of_a_script_runs_in_workers_without_a_guard_and_again_when_its_code_changes(script):
     done = run_script(script, jobs=2)
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()) == {"solving"}
@@ -317,16 +317,6 @@ def test_a_method_of_a_script_runs_in_workers_without_a_guard(script):
     records = strict((script / "records.json").read_text())
     rows = {(r["method"], r["figure"]): r["mean"] for r in records}
     assert 60 < rows["Nearest", "auroc"] < 99
-    assert len(blocks(script / "out")) == 2 * 4
-    shutil.rmtree(script / "out")
-    done = run_script(script, jobs=2, scale=-1)  # an error that cannot come through a pipe as it is
-    assert done.returncode == 1
-    assert done.stderr.rstrip().endswith("Odd: scale is odd: it is negative")
-    assert not list(script.rglob("*.tmp"))
-
-
-def test_changed_code_is_run_again_and_the_same_code_is_not(script):
-    assert run_script(script, jobs=1).returncode == 0
     before = blocks(script / "out")
     assert len(before) == 2 * 4
     assert run_script(script, jobs=1).stdout == ""  # nothing is solved
@@ -336,6 +326,11 @@ def test_changed_code_is_run_again_and_the_same_code_is_not(script):
     assert "solving" in run_script(script, jobs=1).stdout
     assert len(blocks(script / "out")) == 3 * 4  # not kNN's
     assert {path: time for path, time in blocks(script / "out").items() if path in before} == before
+    shutil.rmtree(script / "out")
+    done = run_script(script, jobs=2, scale=-1)  # an error that cannot come through a pipe as it is
+    assert done.returncode == 1
+    assert done.stderr.rstrip().endswith("Odd: scale is odd: it is negative")
+    assert not list(script.rglob("*.tmp"))
 
 
 def test_a_method_of_an_interactive_session_is_never_taken_for_another(tmp_path):

@@ -84,15 +84,6 @@ def test_what_cannot_be_taken_in_is_refused_and_the_model_stays_as_it_was(world,
     assert not hasattr(new, "classes_")
 
 
-def test_a_saved_and_a_pickled_model_grow_as_the_one_that_was_saved(world, tmp_path):
-    X, truth = world
-    model = handful.KDO().fit(X[:90], pile_labels(truth)[:90])
-    twins = handful.load(model.save(tmp_path / "model", items=True)), pickle.loads(pickle.dumps(model))
-    model.partial_fit(X[90:120])
-    for twin in twins:
-        assert_same(twin.partial_fit(X[90:120]), model)
-
-
 def test_a_class_whose_name_comes_before_the_others_keeps_the_labels_of_the_others(world):
     X, truth = world
     names = np.array([f"digit {d}" for d in range(10)], dtype=object)
@@ -115,6 +106,22 @@ def test_labels_read_as_floats_name_the_same_whole_numbers(world):
     assert model.classes_.dtype.kind == "i"
     assert model.classes_.tolist() == [0, 1, 2, 3, 9]
     assert model.transduction_[100:102].tolist() == [2, 9]
+
+
+def test_a_saved_and_a_pickled_model_go_on_as_the_one_that_was_saved(world, tmp_path):
+    X, truth = world
+    with pytest.raises(NotFittedError):
+        handful.KDO().teach({0: 1})
+    model = handful.KDO().fit(X[:90], pile_labels(truth)[:90])
+    twins = handful.load(model.save(tmp_path / "model", items=True)), pickle.loads(pickle.dumps(model))
+    without = handful.load(model.save(tmp_path / "without"))
+    with pytest.raises(ValueError, match="does not hold the items"):
+        without.teach({0: 1})
+    with pytest.raises(AttributeError, match="without its items"):
+        _ = without.groups_
+    model.partial_fit(X[90:120]).teach({50: 8})
+    for twin in twins:
+        assert_same(twin.partial_fit(X[90:120]).teach({50: 8}), model)
 
 
 # --- teach
@@ -190,20 +197,6 @@ def test_a_wrong_answer_is_refused_and_the_model_stays_as_it_was(world):
             model.teach(answers)
         assert model.transduction_ is before
         np.testing.assert_array_equal(model.given_, codes)
-
-
-def test_only_a_fitted_model_with_its_items_can_be_taught(world, tmp_path):
-    X, truth = world
-    with pytest.raises(NotFittedError):
-        handful.KDO().teach({0: 1})
-    model = handful.KDO().fit(X, pile_labels(truth))
-    without = handful.load(model.save(tmp_path / "without"))
-    with pytest.raises(ValueError, match="does not hold the items"):
-        without.teach({0: 1})
-    with pytest.raises(AttributeError, match="without its items"):
-        _ = without.groups_
-    loaded = handful.load(model.save(tmp_path / "with", items=True))
-    assert_same(loaded.teach({50: 8}), model.teach({50: 8}))
 
 
 # --- groups
@@ -308,16 +301,6 @@ def test_opened_classes_are_the_groups_the_largest_first(opening, quarters, tmp_
         assert as_sets(twin.groups_) == expected
     paired = handful.solve(X[:2], [0, 1], X[2:], method=f"simpleshot+{opening}")
     assert as_sets(paired.groups) == as_sets(result.groups)
-
-
-def test_the_first_item_of_an_opened_class_is_the_nearest_to_its_mean(opening, quarters):
-    X, kind = quarters
-    X = X.copy()
-    members = np.flatnonzero(kind == 5)
-    X[members[0], :2] = -1, -0.2  # still in its quarter, and far from the others
-    group = handful.make_estimator(opening).fit(X, [0, 1] + [-1] * 31).groups_[0]
-    assert set(group.items.tolist()) == set(members.tolist())
-    assert group.items[-1] == members[0]
 
 
 def test_a_taught_item_leaves_the_opened_classes(opening, quarters):

@@ -67,7 +67,7 @@ REFUSED = [
     ("text,label\n", (), ["no rows"]),
     ("", (), ["it is empty"]),
     ("text,label\nhello there,a\n", (), ["every row", "has a label"]),
-    ("text,label\nhello there,\n", (), ["no row with a label", "'text', 'label'"]),
+    ("text,label\nhello there,\n", (), ["no row with a label", "'label' is blank"]),
     ("text,price\nhello there,1\n", (), ["no row with a label", "'text', 'price'"]),
     ("text,label\nhello there,a\n,\n  ,\n", (), ["no row", "has a text"]),
     ("text,label\n,a\n,\n", (), ["blank"]),

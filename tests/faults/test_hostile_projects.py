@@ -130,13 +130,13 @@ def test_files_and_folders_of_a_project_that_are_none(sound, tmp_path):
     assert not list(tmp_path.rglob("made by the attack"))
 
 
-def test_a_project_folder_that_is_a_link_or_a_file(sandbox, pictures):
+def test_a_project_folder_that_is_a_link_or_a_file(refuses, pictures):
     (pictures / FOLDER).rename(pictures.parent / "elsewhere")
     (pictures / FOLDER).symlink_to(pictures.parent / "elsewhere")
-    assert "--project" in sandbox.refuses("workbench", pictures, "--no-browser")
+    assert "--project" in refuses("workbench", pictures, "--no-browser")
     (pictures / FOLDER).unlink()
     (pictures / FOLDER).write_bytes(b"a file")
-    assert "not a folder" in sandbox.refuses("workbench", pictures, "--no-browser")
+    assert "not a folder" in refuses("workbench", pictures, "--no-browser")
     assert (pictures.parent / "victim").read_bytes() == VICTIM
 
 
@@ -151,7 +151,7 @@ DAMAGED = {
 }
 
 
-def test_damaged_databases(sandbox, sound, pictures, tmp_path):
+def test_damaged_databases(refuses, sound, pictures, tmp_path):
     def case(damage):
         def spoil(folder):
             path = folder / FOLDER / FILE
@@ -161,7 +161,7 @@ def test_damaged_databases(sandbox, sound, pictures, tmp_path):
 
     refuse_all(sound, tmp_path / "each", {name: case(damage) for name, damage in DAMAGED.items()})
     case(DAMAGED["holes"])(pictures)
-    assert "cannot be used" in sandbox.refuses("workbench", pictures, "--no-browser")  # by the command too
+    assert "cannot be used" in refuses("workbench", pictures, "--no-browser")  # by the command too
 
 
 def test_a_log_or_a_journal_that_brings_a_trigger(sound, tmp_path):
@@ -238,7 +238,7 @@ ROWS = {
     "an event that is a blob": "UPDATE events SET what = zeroblob(10)",
 }
 EVENTS = ["", "{", "[]", "[" * 100_000, *map(json.dumps, (
-    {"labels": [["a", 1]]}, {"labels": [[1, -5]]}, {"labels": [[1, 99]]}, {"labels": [[True, 0]]}, {"labels": 5},
+    {"labels": [["a", 1]]}, {"labels": [[1, -5]]}, {"labels": [[True, 0]]}, {"labels": 5},
     {"labels": [[1]]}, {"classes": [[9, ["x"], None]]}, {"classes": [[9, "x", 99]]}, {"classes": [["9", "x", 1]]},
     {"checks": [[1, 1, -7]]}, {"checks": [[[], 1, 0]]}, {"threshold": [[1, "much"]]}, {"skipped": [[1, "a", "ask"]]},
     {"promoted": [[1, ["a"]]]},

@@ -14,21 +14,21 @@ from pathlib import Path
 
 import pytest
 from piles import contents, finish, start
-from test_promote import table
 
+from handful.features import practice
 from handful.project import Project
 
-LABEL = ("label", "t.csv", "-o", "out", "--outlier-share", 0.46, "--method", "kdo")
+LABEL = ("label", "table.csv", "-o", "out", "--outlier-share", 0.46, "--method", "kdo")
 FILE = "project.sqlite"
 
 
 @pytest.fixture(scope="module")
-def results(sandbox):
-    """What `handful label` writes, of a table."""
-    table(sandbox.folder / "t.csv")
-    done = sandbox.run(*LABEL)
-    assert done.code == 0, done.stderr
-    return sandbox.folder / "out"
+def results(tmp_path_factory, own_cache):
+    """A labelled table, and the table beside it."""
+    folder = tmp_path_factory.mktemp("results")
+    practice("embeddings", folder)
+    Project(folder / "out", examples=folder / "table.csv", outlier_share=0.46, method="kdo").label()
+    return folder / "out"
 
 
 def job_of(folder):
@@ -61,7 +61,7 @@ DAMAGED = {
     "results are text": {"results": "/"},
     "an engine that is none": {"engine": "nuclear"},
 }
-NEAR = {"examples": "OUT/t.csv", "results": ["OUT"]}  # all of them are in the folder
+NEAR = {"examples": "OUT/table.csv", "results": ["OUT"]}  # all of them are in the folder
 STRANGE = {
     "examples": ({"examples": "/home/me/private"}, "'/home/me/private' (examples)"),
     "pile": ({"pile": "/home/me/private"}, "'/home/me/private' (pile)"),
@@ -94,12 +94,12 @@ def test_a_job_that_no_run_stored_is_refused_even_if_the_user_agrees(results, ha
         assert contents(folder) == before, what
 
 
-def test_paths_of_a_stranger_are_named_and_asked_for(results, sandbox, handful, tmp_path):
+def test_paths_of_a_stranger_are_named_and_asked_for(results, handful, tmp_path):
     for number, (what, (entries, sentence)) in enumerate(STRANGE.items()):
         folder = tmp_path / f"{number}"
         job = json.loads(json.dumps(NEAR | entries).replace("OUT", str(folder)))
         stranger(results, folder, job)
-        shutil.copy(sandbox.folder / "t.csv", folder)
+        shutil.copy(results.parent / "table.csv", folder)
         (folder / "link").symlink_to("/etc")
         for command in (("label", folder), ("promote", folder, "1=hen")):
             said = refusal(handful, *command)
@@ -108,9 +108,9 @@ def test_paths_of_a_stranger_are_named_and_asked_for(results, sandbox, handful, 
             assert said.count("(") == 1, what
             assert "give --yes if that is right" in said, what
     out = stranger(
-        results, tmp_path / "out", {"examples": str(tmp_path / "out/t.csv"), "results": [str(tmp_path / "out")]}
+        results, tmp_path / "out", {"examples": str(tmp_path / "out/table.csv"), "results": [str(tmp_path / "out")]}
     )
-    shutil.copy(sandbox.folder / "t.csv", out)  # all that it names is in its folder
+    shutil.copy(results.parent / "table.csv", out)  # all that it names is in its folder
     assert handful("promote", out, "1=hen", "-o", tmp_path / "second").returncode == 0
     assert (tmp_path / "second" / "labels.csv").is_file()
 
@@ -126,11 +126,11 @@ def test_what_a_job_asks_for_is_checked_as_if_the_user_had_asked(results, handfu
         assert sentence in refusal(handful, "label", folder, "--yes", *options)
 
 
-def test_at_a_terminal_the_user_sees_what_would_be_read_and_is_asked_once(results, sandbox, tmp_path, own_cache):
+def test_at_a_terminal_the_user_sees_what_would_be_read_and_is_asked_once(results, tmp_path, handful):
     pty = pytest.importorskip("pty")
     out, path = (
         stranger(results, tmp_path / "out", {"id": "1" * 32}),
-        str(sandbox.folder / "t.csv"),
+        str(results.parent / "table.csv"),
     )  # not agreed to above
     for answer, code in ((b"n\n", 1), (b"y\n", 0)):
         master, slave = pty.openpty()
@@ -142,7 +142,7 @@ def test_at_a_terminal_the_user_sees_what_would_be_read_and_is_asked_once(result
         assert done.returncode == code, done.stderr
         assert f"    examples: {path!r}\n" in done.stderr
         assert done.stderr.endswith("handful: nothing was done\n") is (code == 1)
-    assert finish(start("label", out, cwd=tmp_path)).returncode == 0  # it is remembered
+    assert handful("label", out).returncode == 0  # it is remembered
 
 
 def test_from_python_nobody_agrees_to_the_files_of_a_stranger(results, tmp_path, own_cache):
@@ -153,7 +153,7 @@ def test_from_python_nobody_agrees_to_the_files_of_a_stranger(results, tmp_path,
 
 
 def test_ones_own_results_need_no_question_until_the_job_is_changed(tmp_path, handful):
-    table(tmp_path / "t.csv")
+    practice("embeddings", tmp_path)
     assert handful(*LABEL).returncode == 0
     Path("out").rename("elsewhere")
     assert handful("promote", "elsewhere", "1=hen", "-o", "second").returncode == 0

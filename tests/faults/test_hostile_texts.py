@@ -6,8 +6,8 @@ import os
 
 import pytest
 from piles import contents
-from test_promote import table
 
+from handful.features import practice
 from handful.features.text_table import read_text_table
 from handful.project.corrections import MAX_CLASS_NAME_LENGTH, MAX_CORRECTIONS_BYTES
 
@@ -89,8 +89,8 @@ CORRECTIONS = (
 
 
 def test_hostile_corrections_are_refused_and_change_nothing(handful, tmp_path):
-    table(tmp_path / "t.csv")
-    done = handful("label", "t.csv", "-o", "out", "--outlier-share", 0.46, "--method", "kdo")
+    practice("embeddings", tmp_path)
+    done = handful("label", "table.csv", "-o", "out", "--outlier-share", 0.46, "--method", "kdo")
     assert done.returncode == 0, done.stderr
     before = contents(tmp_path / "out")
     for name, content, sentence in CORRECTIONS:

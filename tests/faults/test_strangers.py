@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 from piles import assert_refused, fill
-from strangers import ADDED, OPSET, POOL, ZERO, N, T, constant, graph_of, onnx, save, value
+from strangers import OPSET, POOL, N, T, constant, graph_of, onnx, save, value
 
 from handful.backbones import load_backbone
 
@@ -28,7 +28,6 @@ def changed(path, change):
 
 W = [*POOL, N("Add", ["flat", "w"], ["y"])]
 SAME = [*POOL, N("Identity", ["flat"], ["y"])]
-HUGE = constant("size", [10**7, 10**7])  # more than any address space
 RANGE = [  # whether the picture has more than one colour; the black one that a network is tried on has not
     N("ReduceMax", ["x"], ["most"], keepdims=0),
     N("ReduceMin", ["x"], ["least"], keepdims=0),
@@ -44,10 +43,8 @@ BRANCHES = {
 FILES = {  # by the fault: nodes, constants, options of `save`, a word of the sentence
     "weights above its folder": (W, [outside("../secret")], {}, "not a file in its folder"),
     "weights anywhere": (W, [outside("/etc/passwd")], {}, "not a file in its folder"),
-    "weights of a device": (W, [outside("/dev/zero")], {}, "not a file in its folder"),
     "weights behind a link": (W, [outside("link.bin")], {}, "not a file in its folder"),
     "weights in a pipe": (W, [outside("pipe.bin")], {}, "not a file in its folder"),
-    "weights with no name": (W, [outside("\0")], {}, "not a file in its folder"),
     "weights of a node anywhere": (
         [*POOL, N("Constant", [], ["w"], value=outside("/etc/passwd")), N("Add", ["flat", "w"], ["y"])], [], {},
         "not a file in its folder",
@@ -59,22 +56,12 @@ FILES = {  # by the fault: nodes, constants, options of `save`, a word of the se
         "not a file in its folder",
     ),
     "weights beyond the end of their file": (W, [outside("short.bin", offset="1000000000000", length="12")], {}, None),
-    "weights smaller than they say": (
-        W, [T(name="w", data_type=T.FLOAT, dims=[10**12, 3], raw_data=bytes(12))], {}, "cannot be read as an ONNX",
-    ),
     "a custom operation": ([*POOL, N("Run", ["flat"], ["y"], domain="evil.ops")], [], {"domains": ["evil.ops"]}, "Run"),
     "a function that calls itself": (
         [*POOL, N("F", ["flat"], ["y"], domain="own")], [], {"domains": ["own"], "functions": [CALLED]}, None,
     ),
-    "an operation with a long name": ([*POOL, N("A" * 10**6, ["flat"], ["y"])], [], {}, None),
-    "terabytes": (
-        [*POOL, N("ConstantOfShape", ["size"], ["z"]), *ADDED], [ZERO, HUGE], {}, "fails on a batch of 1",
-    ),
     "texts": ([*POOL, N("Cast", ["flat"], ["y"], to=T.STRING)], [], {"kind": T.STRING}, "numbers are needed"),
     "a single number": ([N("ReduceSum", ["x"], ["y"], keepdims=0)], [], {"shape": ()}, "array of shape"),
-    "five axes": (
-        [N("Unsqueeze", ["x", "axis"], ["y"])], [constant("axis", [4])], {"shape": ("n", 3, 8, 8, 1)}, "array of shape",
-    ),
     "one row for all": ([*POOL, N("ReduceMean", ["flat"], ["y"], axes=[0])], [], {"shape": (1, 3)}, "one each"),
     "more features with pictures": (
         [*POOL, *RANGE, N("Where", ["varied", "three", "one"], ["times"]), N("Tile", ["flat", "times"], ["y"])],
@@ -114,19 +101,6 @@ def test_damaged_files_are_sentences(tmp_path):
     changed(path, lambda model: setattr(model.opset_import[0], "version", 10**6))
     with pytest.raises(ValueError, match="cannot be read as an ONNX network"):
         load_backbone(path)
-
-
-def test_a_sequence_and_a_long_name_of_the_output_are_sentences(tmp_path):
-    path = save(tmp_path / "model.onnx", [*POOL, N("SequenceConstruct", ["flat"], ["y"])])
-    kind = onnx.helper.make_sequence_type_proto(onnx.helper.make_tensor_type_proto(T.FLOAT, ["n", 3]))
-    changed(path, lambda model: model.graph.output[0].CopyFrom(onnx.helper.make_value_info("y", kind)))
-    with pytest.raises(ValueError, match="is of type list: numbers are needed"):
-        load_backbone(path)
-    path = save(path, [*POOL, N("Cast", ["flat"], ["y" * 10**5], to=T.STRING)], kind=T.STRING)
-    changed(path, lambda model: setattr(model.graph.output[0], "name", "y" * 10**5))
-    with pytest.raises(ValueError, match="numbers are needed") as refusal:
-        load_backbone(path)
-    assert len(str(refusal.value)) < 500
 
 
 def test_numbers_that_are_not_finite_skip_their_pictures_and_nothing_is_written(tmp_path, handful):

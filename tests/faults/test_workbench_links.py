@@ -2,7 +2,6 @@
 
 import io
 import itertools
-import json
 import os
 import shutil
 import sys
@@ -124,43 +123,6 @@ def test_a_link_swapped_in_before_any_open_shows_nothing(place, project):
             assert not is_secret(answer), (name, swapped, turn)
         else:
             assert answer.json()["width"] in (0, 40), (name, swapped, turn)
-
-
-@pytest.mark.parametrize("swapped", ["a.png", "below"])
-def test_a_link_swapped_in_while_pictures_are_embedded_is_not_embedded(place, swapped):
-    pictures, secret = place
-
-    def swap(opened):
-        if str(opened).endswith((".png", "below")):
-            replace_by_link(pictures / swapped, secret / ("." if swapped == "below" else "a.png"))
-
-    project = LiveProject(pictures, backbone="pixels")
-    assert project.worker.wait(60)
-    project.close()
-    shutil.rmtree(os.environ["HANDFUL_CACHE"])
-    with swapping(swap):
-        project = LiveProject(pictures)
-        assert project.worker.wait(60)
-    pile = project.state.pile
-    red = 0.299
-    assert np.abs(pile.features[pile.ready & pile.usable] - red).min() > 0.5  # grey values: white is 1
-    assert project.state.skipped
-    project.close()
-
-
-def test_an_export_does_not_measure_what_lies_outside(place, project):
-    pictures, secret = place
-    client, item = client_of(project), ids_of(project)["a.png"]
-    client.post("/labels", json={"items": [item], "class": 0})
-
-    def swap(opened):
-        if str(opened).endswith("a.png"):
-            replace_by_link(pictures / "a.png", secret / "a.png")
-
-    with swapping(swap):
-        answer = client.post("/export", json={"formats": ["coco"]}).json()
-    (image,) = json.loads(Path(answer["folder"], "coco.json").read_text())["images"]
-    assert (image["width"], image["height"]) == (0, 0)
 
 
 def test_thumbnails_that_came_with_the_project_cannot_lead_out(place, project):

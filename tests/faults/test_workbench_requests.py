@@ -1,37 +1,38 @@
-"""Requests that are broken, ambiguous or made by chance: never an error of the server, always its headers."""
+"""Requests that are broken, ambiguous or made by chance, and clients that are slow, silent or many."""
 
-import asyncio
 import json
 import struct
-import time
-from contextlib import suppress
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from servers import HEADERS, KIND, POST, UNREADABLE, answers_in, request
-from workbenches import PORT, TOKEN, write_digits
+from servers import (
+    HEADERS,
+    KIND,
+    POST,
+    SMALL,
+    UNREADABLE,
+    answers_in,
+    is_answered_quickly,
+    read_all,
+    request,
+    wait_until,
+)
+from workbenches import TOKEN, client_of, write_digits
 
 pytest.importorskip("fastapi")
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
+    """A client of a small workbench."""
     from handful.workbench import LiveProject
-    from handful.workbench.server.app import make_app
 
     folder = tmp_path_factory.mktemp("fuzzed")
     write_digits(folder, 20, 2, pictures=False)
     project = LiveProject(folder / "digits.parquet")
-    yield make_app(project, token=TOKEN, port=PORT)
+    yield client_of(project)
     project.close()
-
-
-@pytest.fixture(scope="module")
-def loop():
-    started = asyncio.new_event_loop()
-    yield started
-    started.close()
 
 
 GET = b"GET /api/v1/health HTTP/1.1"
@@ -112,115 +113,86 @@ def test_what_follows_a_request_is_no_part_of_it(service):
 
 # ---- requests made by chance
 
-
-WORDS = (
-    "project items ids items/1 pictures/1 map groups histogram events health classes labels accept run job threshold "
-    "undo redo export upload classes/1 openapi.json groups/1/promote groups/1/split "
-    "groups/1/join"
-)
-routes = st.sampled_from(["/", "/static/main.js", "/static/", *("/api/v1/" + word for word in WORDS.split())])
-queries = st.one_of(
-    st.binary(max_size=80),
-    st.lists(
-        st.tuples(
-            st.sampled_from([b"token", b"view", b"search", b"similar", b"offset", b"limit", b"ids", b"size", b"a"]),
-            st.one_of(
-                st.sampled_from([b"", b"1", b"-1", b"1,2", b"class:1", b"9" * 400, TOKEN.encode()]),
-                st.binary(max_size=9),
-            ),
-        ).map(b"=".join),
-        max_size=40,
-    ).map(b"&".join),
-)
-WORDS = (
-    b"host cookie authorization content-length content-type transfer-encoding origin range sec-fetch-site expect "
-    b"x-forwarded-for accept if-none-match"
-)
-header_names = st.sampled_from(WORDS.split())
-WORDS = (
-    b'application/json multipart/form-data;boundary=x chunked 0 7 \xb2 handful_session="\\012\\377".x bytes=0-5 null'
-)
-header_values = st.one_of(
-    st.binary(max_size=40), st.sampled_from([*WORDS.split(), b"9" * 30, f"handful_session={TOKEN}".encode()])
-)
-json_values = st.recursive(
+ROUTES = ["", "project", "items", "ids", "items/1", "pictures/1", "map", "groups", "histogram", "classes", "labels",
+          "accept", "run", "job", "threshold", "undo", "redo", "export", "upload", "classes/1", "groups/1/promote",
+          "groups/1/split", "groups/1/join", "check", "compare", "download", "solve"]  # fmt: skip
+NAMES = ["host", "cookie", "authorization", "content-type", "origin", "range", "sec-fetch-site", "accept"]
+VALUES = [b"application/json", b"multipart/form-data;boundary=x", b"chunked", b"7", b"\xb2", b"bytes=0-5", b"null",
+          b"9" * 30, b'handful_session="\\012\\377".x', f"handful_session={TOKEN}".encode()]  # fmt: skip
+FIELDS = ["token", "view", "search", "similar", "offset", "limit", "ids", "size", "first", "second", "formats"]
+KEYS = ["name", "items", "class", "method", "threshold", "formats", "key", "examples", "other", "\ud800"]
+values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
     max_leaves=8,
-)
-bodies = st.one_of(
-    st.binary(max_size=60),
-    st.dictionaries(
-        st.sampled_from(["name", "items", "class", "method", "threshold", "formats", "key", "examples", "\ud800"]),
-        json_values,
-        max_size=4,
-    ).map(lambda value: json.dumps(value).encode()),
 )
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     method=st.sampled_from(["GET", "GET", "POST", "POST", "PATCH", "DELETE", "HEAD", "PUT", "OPTIONS", "x"]),
-    path=st.one_of(routes, routes, st.text(max_size=12), st.tuples(routes, st.text(max_size=5)).map("".join)),
-    query=queries,
-    extra=st.lists(st.tuples(header_names, header_values), max_size=3),
-    host=st.sampled_from([True, True, True, False]),
-    key=st.sampled_from([True, True, True, False]),
-    kind=st.sampled_from([b"application/json", b"application/json", b"multipart/form-data; boundary=x", None]),
-    body=bodies,
+    path=st.sampled_from(ROUTES) | st.text("abc.%0~;", max_size=12),
+    query=st.dictionaries(
+        st.sampled_from(FIELDS), st.sampled_from(["", "1", "-1", "1,2", "class:1", "9" * 400]) | st.text(max_size=9)
+    ),
+    headers=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(VALUES), max_size=2),
+    body=st.binary(max_size=60) | st.dictionaries(st.sampled_from(KEYS), values, max_size=4).map(json.dumps),
 )
-def test_no_request_whatsoever_is_an_error_of_the_server(
-    guarded, loop, method, path, query, extra, host, key, kind, body
-):
-    headers = list(extra)
-    headers += [(b"host", f"127.0.0.1:{PORT}".encode())] * host + [(b"authorization", f"Bearer {TOKEN}".encode())] * key
-    headers += [(b"content-type", kind)] * (kind is not None)
-    if method not in ("GET", "HEAD"):
-        headers.append((b"content-length", str(len(body)).encode()))
-    scope = {
-        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": method,
-        "scheme": "http", "path": path, "raw_path": path.encode("utf-8", "replace"), "query_string": query,
-        "root_path": "", "headers": headers, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", PORT),
-    }  # fmt: skip
-    messages = loop.run_until_complete(messages_of(guarded, scope, body))
-    assert [message["type"] for message in messages].count("http.response.start") == 1
-    start, *rest = messages
-    names = [name.lower() for name, _ in start["headers"]]
-    assert all(names.count(name.encode()) == 1 for name in HEADERS)
-    assert start["status"] < 500, messages
-    assert not rest[-1].get("more_body", False) or path.endswith("/events")  # a client left that stream
-    if start["status"] >= 400:
-        text = b"".join(message.get("body", b"") for message in rest)
-        assert len(json.loads(text)["error"]) <= 400
+def test_no_request_whatsoever_is_an_error_of_the_server(guarded, method, path, query, headers, body):
+    own = {"content-type": "application/json"} if method not in ("GET", "HEAD") else {}
+    content = None if method in ("GET", "HEAD") else body
+    answer = guarded.request(method, f"/{path}", params=query, headers=own | headers, content=content)
+    assert answer.status_code < 500, answer.text
+    assert all(len(answer.headers.get_list(name)) == 1 for name in HEADERS)
+    if answer.status_code >= 400 and method != "HEAD":
+        assert len(answer.json()["error"]) <= 400
 
 
-async def messages_of(app, scope, body):
-    messages, complete, parts = [], asyncio.Event(), [body]
-
-    async def receive():
-        if parts:
-            return {"type": "http.request", "body": parts.pop(), "more_body": False}
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(complete.wait(), 0.2 if scope["path"].endswith("/events") else 20)
-        return {"type": "http.disconnect"}
-
-    async def send(message):
-        messages.append(message)
-        if message["type"] == "http.response.body" and not message.get("more_body", False):
-            complete.set()
-
-    await app(scope, receive, send)
-    return messages
+# ---- slow, silent and many clients
 
 
-def test_a_million_wrong_numbers_are_one_error(guarded):
-    from starlette.testclient import TestClient
+def half_open(service, count):
+    """Connections that send nothing, and others that stop in the head of a request."""
+    heads = (b"", b"GET", b"GET / HTTP/1.1\r\nHo", b"GET / HTTP/1.1\r\n" + service.host + b"A: b\r\n")
+    return [service.connect(heads[i % len(heads)]) for i in range(count)]
 
-    client = TestClient(
-        guarded, base_url=f"http://127.0.0.1:{PORT}/api/v1", headers={"authorization": f"Bearer {TOKEN}"}
-    )
-    begun = time.process_time()
-    answer = client.post("/labels", json={"items": ["x"] * 900_000, "class": 0})
-    assert answer.status_code == 422
-    assert len(answer.text) < 200
-    assert time.process_time() - begun < 3
+
+def close_all(connections):
+    for connection in connections:
+        connection.close()
+
+
+def test_silent_connections_keep_nobody_out_until_there_are_too_many(service):
+    connections = half_open(service, 200)
+    try:
+        for _ in range(5):
+            is_answered_quickly(service)
+        connections += half_open(service, 100)
+        answer = service.ask(b"GET /api/v1/health HTTP/1.1\r\n" + service.host + service.key + b"\r\n")
+        assert answer.startswith(b"HTTP/1.1 503 ")
+    finally:
+        close_all(connections)
+
+    def is_free():
+        with service.open_client() as client:
+            return client.get("/health").status_code == 200
+
+    wait_until(is_free, 20)
+
+
+def test_a_body_that_comes_slowly_is_read_and_keeps_nobody_out(service):
+    body = json.dumps(SMALL).encode()
+    slow = [service.connect(request(service, POST, KIND, b"Content-Length: %d" % len(body))) for _ in range(10)]
+    try:
+        with service.open_client() as client:
+            for start in range(0, len(body), 40):
+                for connection in slow:
+                    connection.sendall(body[start : start + 40])
+                if start + 40 < len(body):
+                    answer = client.post("/solve", json=SMALL)
+                    assert answer.status_code == 200, answer.text
+        statuses = [answers_in(read_all(connection))[0][0] for connection in slow]
+        assert set(statuses) <= {200, 503}  # they came all at once: some may have to come again
+        assert statuses.count(200) >= 4
+    finally:
+        close_all(slow)

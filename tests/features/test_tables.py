@@ -95,11 +95,7 @@ def test_paths_are_kept_to_the_last_blank(tmp_path):
 
 
 def test_what_editors_add_changes_nothing(tmp_path):
-    for parts in (
-        {"start": "\ufeff"},
-        {"end": "\n\n\n"},
-        {"end": ""},
-    ):
+    for parts in ({"start": "\ufeff"}, {"end": "\n\n\n"}, {"end": ""}):
         found = read(text(tmp_path, HEADER, *ROWS, **parts))
         np.testing.assert_array_equal(found.features, FEATURES)
         assert found.label_names == ["x", "y", None]
@@ -296,10 +292,7 @@ def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
 
 
 def test_examples_that_are_all_the_same_are_refused(handful, tmp_path):
-    for value in (
-        0.0,
-        3.0,
-    ):
+    for value in (0.0, 3.0):
         done = handful("label", table(tmp_path, np.full((18, 4), value)), "-o", "out")
         assert done.returncode == 1
         assert "all examples have the same features" in done.stderr

@@ -1,5 +1,6 @@
 """Tables of texts: which column holds them, what is odd about a file, and that nothing is lost."""
 
+import csv
 import json
 import sys
 
@@ -96,11 +97,7 @@ def test_rows_are_named_by_their_path_or_id_if_these_are_distinct(table):
 
 
 def test_rows_with_unfit_ids_are_named_by_number_and_it_is_said(table):
-    for ids in (
-        ("7", "7"),
-        ("7", ""),
-        ("7", "x" * 1000),
-    ):
+    for ids in (("7", "7"), ("7", ""), ("7", "x" * 1000)):
         read = table(f"id,text\n{ids[0]},hello you\n{ids[1]},hello me\n")
         assert read.names == ["row 0", "row 1"]
         assert cells(read, "id") == list(ids)
@@ -141,37 +138,21 @@ def test_json_lines_have_a_column_for_each_name(table):
 
 
 def test_a_line_that_is_no_object_is_named(table):
-    for line in (
-        "{",
-        "[1]",
-        "3",
-        '{"a": 1} x',
-        "[" * 100_000,
-    ):
+    for line in ("{", "[1]", "3", '{"a": 1} x', "[" * 100_000):
         with pytest.raises(ValueError, match="line 2"):
             table(f'{{"text": "hello"}}\n{line}\n', "t.jsonl")
 
 
 def test_a_cell_of_a_megabyte_and_zero_characters_are_read(table):
+    before = csv.field_size_limit()
     read = table(f"text,label\n{'long words ' * 100_000},a\nze\0ro,b\n")
     assert [len(text) for text in read.texts] == [1_100_000, 5]
     assert read.texts[1] == "ze\0ro"
-
-
-def test_the_limit_of_the_csv_module_stays_as_it_was(table):
-    import csv
-
-    before = csv.field_size_limit()
-    table(f"text\n{'x' * 300_000}\n")
     assert csv.field_size_limit() == before
 
 
 def test_encodings_are_recognised(table):
-    for encoding in (
-        "utf-8",
-        "utf-8-sig",
-        "utf-16",
-    ):
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
         read = table('text,label\n"Grüße, 今天 😀",é\nanother line,b\n'.encode(encoding))
         assert list(read.texts) == ["Grüße, 今天 😀", "another line"]
         assert list(read.others) == ["text", "label"]
@@ -193,19 +174,12 @@ def test_short_rows_are_filled_and_long_ones_refused_with_their_line(table):
     assert any("line 5" in note for note in read.notes)
     with pytest.raises(ValueError, match=r"line 4 has 3 cells, but the first line has 2"):
         table('text,label\n"two\nlines",a\nhello, you,b\n')
-
-
-def test_a_quote_that_is_never_closed_is_named_by_its_line(table):
     with pytest.raises(ValueError, match="line 3 .*never closed"):
         table('text,label\nfine,a\n"open,b\nmore,c\n')
 
 
 def test_other_separators_are_recognised(table):
-    for separator, name in (
-        (";", "t.csv"),
-        ("\t", "t.csv"),
-        ("\t", "t.tsv"),
-    ):
+    for separator, name in ((";", "t.csv"), ("\t", "t.csv"), ("\t", "t.tsv")):
         read = table(f"text{separator}label\nhello, you{separator}a\n", name)
         assert list(read.texts) == ["hello, you"]
         assert read.label_names == ["a"]
@@ -215,11 +189,6 @@ def test_two_columns_of_one_name_are_both_kept(table):
     read = table("text,note,note\nhello you,1,2\n")
     assert (cells(read, "note"), cells(read, "note_2")) == (["1"], ["2"])
     assert any("more than one column" in note for note in read.notes)
-
-
-def test_an_archive_under_the_name_of_a_table_is_named(table):
-    with pytest.raises(ValueError, match="Excel"):
-        table(b"PK\x03\x04" + bytes(100))
 
 
 def test_a_zero_character_is_read_where_the_csv_module_refuses_it(table, monkeypatch):

@@ -11,7 +11,12 @@ if not DOCS.exists():
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 SHOWN_ONLY = {"text", "csv", "math", "html", "toml"}  # output, files, equations
-COMMANDS_SHOWN = ("items-that-keep-coming.md", "other-languages.md", "server.md")  # `text` that is no output
+COMMANDS_SHOWN = (
+    "items-that-keep-coming.md",
+    "other-languages.md",
+    "server.md",
+    "workbench.md",
+)  # `text` of other kinds
 TUTORIALS = ("embeddings.md", "paper-table.md", "pictures.md", "texts.md")  # test_tutorials.py runs them
 
 

@@ -185,36 +185,3 @@ def test_a_broken_example_fails(tmp_path):
     path.write_text("raise SystemExit('no examples here')")
     with pytest.raises(RuntimeError, match=r"broken.py failed with exit code 1:\nno examples here"):
         site.run_script(path)
-
-
-def test_outputs_become_markdown():
-    pandas = pytest.importorskip("pandas", reason="needs pandas")
-    new_output = nbformat.v4.new_output
-    code = nbformat.v4.new_code_cell("print('```')", metadata={"alt": "a dot"})
-    png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
-    code.outputs = [
-        new_output("stream", name="stdout", text="\x1b[31mred\x1b[0m\n"),
-        new_output("display_data", {"image/png": png, "text/plain": "<Figure>"}),
-        new_output("execute_result", {"text/html": "<b>\n\n    bold</b>", "text/plain": "bold"}),
-        new_output("execute_result", {"text/html": pandas.DataFrame({"a": [1]})._repr_html_()}),
-        new_output("execute_result", {"text/markdown": "| a |", "text/plain": "<Markdown>"}),
-        new_output("execute_result", {"text/plain": "3"}),
-    ]
-    text = nbformat.v4.new_markdown_cell("# A title\n\nSee [it](../docs/a/b.md#c), [that](serve.py) and [us](x.ipynb).")
-    files = site.to_markdown(nbformat.v4.new_notebook(cells=[text, code]), "try.ipynb")
-    assert files.keys() == {"examples/try.md", "examples/try_1_1.png"}
-    assert files["examples/try_1_1.png"].startswith(b"\x89PNG")
-    assert files["examples/try.md"].split("\n\n") == [
-        "# A title",
-        "<!-- made from examples/try.ipynb by docs/site_examples.py -->",
-        "To run it yourself: [try.ipynb](try.ipynb).",
-        "See [it](../a/b.md#c), [that](serve.md) and [us](x.md).",
-        "````python\nprint('```')\n````",
-        "```text\nred\n```",
-        "![a dot](try_1_1.png)",
-        '<div class="output">\n<b>\nbold</b>\n</div>',
-        '<div class="output">\n<div>\n<table>\n<thead>\n<tr style="text-align: right;">\n<th></th>\n<th>a</th>\n</tr>\n'
-        "</thead>\n<tbody>\n<tr>\n<th>0</th>\n<td>1</td>\n</tr>\n</tbody>\n</table>\n</div>\n</div>",
-        "| a |",
-        "```text\n3\n```\n",
-    ]

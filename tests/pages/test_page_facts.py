@@ -74,7 +74,7 @@ def test_the_tables_of_backbones_name_what_there_is():
     text = text_of("docs/reference/backbones.md")
 
     def first_column(heading):
-        (table,) = re.findall(rf"^\| `--{heading}` \|.*\n((?:\|.*\n)+)", text, re.M)
+        (table,) = re.findall(rf"^\| `?(?:--)?{heading}`? \|.*\n((?:\|.*\n)+)", text, re.M)
         return set(re.findall(r"^\| `(\w+)`", table, re.M))
 
     assert first_column("backbone") == set(LEVELS)

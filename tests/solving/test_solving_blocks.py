@@ -11,7 +11,7 @@ from handful.solving import blocks
 from handful.solving.blocks import Part, PileParts, on_threads, read_blocks
 from handful.utils.ray import DATA, Worker
 
-COUNT = 4000
+COUNT = 3000
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_a_row_that_is_no_row_of_numbers_is_named(pile, mapped, tmp_path):
 # ---- folders of parts
 
 
-SIZES = (1700, 0, 1, 1800, 499)
+SIZES = (1300, 0, 1, 1400, 299)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -275,7 +274,7 @@ def test_a_folder_is_embedded_before_it_is_solved_and_keeps_labels_of_pictures_t
     assert answer.headers["content-type"] == "image/jpeg"
     assert "immutable" in answer.headers["cache-control"]
     assert "private" in answer.headers["cache-control"]
-    assert Image.open(io.BytesIO(answer.content)).size == (32, 32)
+    assert Image.open(io.BytesIO(answer.content)).size == (64, 64)
     assert client.get(f"/pictures/{example['id']}?size=97").status_code == 400
     project.close()
     (pictures / example["name"]).rename(pictures.parent / "aside.png")
@@ -336,7 +335,7 @@ def test_serve_solves_and_nothing_else(service):
     cats, dogs, hens = (rng.normal(scale=0.3, size=(15, 8)) + 2 * np.eye(8)[k] for k in range(3))
     support, query = np.concatenate([cats[:5], dogs[:5]]), np.concatenate([cats[5:], dogs[5:], hens])
     labels = ["cat"] * 5 + ["dog"] * 5
-    with service.client() as client:
+    with service.open_client() as client:
         said = client.post(
             "/solve", json={"support": support.tolist(), "labels": labels, "query": query.tolist()}
         ).json()
@@ -352,16 +351,12 @@ def test_serve_solves_and_nothing_else(service):
         assert set(paths) == {"/api/v1/solve", "/api/v1/health"}
 
 
-def test_what_cannot_be_started_is_told(digits):
-    script = (
-        "import sys; sys.modules['fastapi'] = None; sys.argv = ['handful', 'workbench', '.']\n"
-        "from handful.cli import main; main()"
-    )
-    table = digits[0] / "digits.parquet"
-    host = ["-m", "handful", "workbench", str(table), "--host", "0.0.0.0", "--no-browser"]
-    for line, sentence in ((["-c", script], 'pip install "handful[web]"'), (host, "this machine only")):
-        done = subprocess.run([sys.executable, *line], capture_output=True, text=True, timeout=60)
-        assert (done.returncode, sentence in done.stderr) == (1, True)
+def test_what_cannot_be_started_is_told(digits, handful, monkeypatch):
+    refused = handful("workbench", digits[0] / "digits.parquet", "--host", "0.0.0.0", "--no-browser")
+    assert (refused.returncode, "this machine only" in refused.stderr) == (1, True)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    refused = handful("workbench", digits[0])
+    assert (refused.returncode, 'pip install "handful[web]"' in refused.stderr) == (1, True)
 
 
 def test_the_openapi_document_describes_every_route(client):

@@ -3,7 +3,6 @@
 import shutil
 
 import pytest
-from servers import Server
 from workbenches import client_of, labels_in, run, write_digits
 
 pytest.importorskip("fastapi")
@@ -87,19 +86,20 @@ def test_results_open_with_their_pile_examples_and_promotions(folders, handful):
     assert done.returncode == 0, done.stderr
     done = handful("promote", folder / "pile" / "out", "1=two", "-o", folder / "out2", "--examples", "2")
     assert done.returncode == 0, done.stderr
-    server = Server(folder / "out2")
-    now = server.client.get("/project").json()
+    project = LiveProject(folder / "out2")
+    client = client_of(project)
+    now = client.get("/project").json()
     assert now["items"] == len(truth) - SHOTS  # and none of the folder of results
     assert {one["name"]: one["examples"] for one in now["classes"]} == {"zero": SHOTS, "one": SHOTS, "two": 2}
     assert not (folder / "pile" / ".handful-workbench").exists()  # the work is kept in the results
     number = now["classes"][0]["id"]
-    assert server.client.delete(f"/classes/{number}").is_success
+    assert client.delete(f"/classes/{number}").is_success
     refused = handful("label", folder / "out2")
     assert "is in use by another process" in refused.stderr
-    server.close()
-    server = Server(folder / "out2")
-    assert len(server.client.get("/project").json()["classes"]) == 2  # what the user did stays
-    server.close()
+    project.close()
+    project = LiveProject(folder / "out2")
+    assert len(project.summary()["classes"]) == 2  # what the user did stays
+    project.close()
     assert handful("label", folder / "out2").returncode == 0
     labels = (folder / "out2" / "labels.csv").read_text()
     names = {name for name in ("zero", "one", "two") if f'"p_{name}"' in labels}
@@ -140,4 +140,4 @@ def test_results_of_somebody_else_are_opened_only_if_the_user_agrees(folders, ha
     done = handful("workbench", folder / "out", "--no-browser", "--json")
     assert done.returncode != 0
     assert "--yes" in done.stderr
-    Server(folder / "out", "--yes").close()
+    LiveProject(folder / "out", agree=lambda request: None).close()

@@ -40,6 +40,8 @@ PIXELS = "pixels"
 OMNIGLOT = "omniglot"
 SHIPPED = Path(__file__).parent / "shipped"  # small networks that are part of the package, each with a model card
 TIMM = "timm:"
+# Where backbones come from, besides the names above
+NETWORK_NAMES, FOLDER, ONNX, CHECKPOINT = "names of networks", "folder", "ONNX file", "checkpoint"
 
 
 @dataclass(frozen=True)
@@ -173,32 +175,36 @@ def load_backbone(
             raise ValueError(f"preset={preset!r} is for an ONNX file: give size, mean and std of the module")
         return torch_modules.module_backbone(name, options, threads)
     if not isinstance(name, str | Path) and callable(name):
-        _refuse(options, "a function")
+        if options:
+            raise ValueError(f"{' and '.join(options)} are for pictures: a function takes texts")
         return FunctionBackbone(name)
     if not isinstance(name, str | Path):
         raise TypeError(f"a backbone is a name, a function or a torch.nn.Module, not a {type(name).__name__}")
     text = concrete_name(str(name))
-    if text.lower().endswith(".onnx") and not _is_folder(text):
-        return OnnxFile(Path(text), options, threads, device=device)
-    networks, checkpoint = network_names(text), _checkpoint(text)
-    if text in (DEFAULT_TEXT, OMNIGLOT) or networks is not None or _is_folder(text):
-        _refuse(options, text)
-    if text == DEFAULT_TEXT:
-        return sentence_encoders.MiniLM(threads)
-    if text == OMNIGLOT:
-        return OnnxFile(SHIPPED / f"{text}.onnx", {}, threads, name=text, device=device)
-    if networks is not None:
-        return lite_backbone(networks, threads, device)
-    if _is_folder(text):
-        return sentence_encoders.encoder_of(Path(text), threads)
-    if preset is not None:
+    source = _source(text)
+    if options and source in (NETWORK_NAMES, FOLDER, DEFAULT_TEXT, OMNIGLOT):
+        raise ValueError(
+            f"{' and '.join(options)} of {text} cannot be changed: its weights were trained with fixed values"
+        )
+    if preset is not None and source != ONNX:
         raise ValueError(f"preset={preset!r} is for an ONNX file, not for {text}")
-    if text.startswith(TIMM):
-        return torch_modules.timm_backbone(text, text.removeprefix(TIMM), options, threads)
-    if checkpoint is not None:
-        return torch_modules.network_backbone(text, *checkpoint, options, threads)
-    if text == PIXELS:
+    if source == NETWORK_NAMES:
+        return lite_backbone(text.split(PLUS), threads, device)
+    if source == DEFAULT_TEXT:
+        return sentence_encoders.MiniLM(threads)
+    if source == OMNIGLOT:
+        return OnnxFile(SHIPPED / f"{text}.onnx", {}, threads, name=text, device=device)
+    if source == PIXELS:
         return Pixels(options)
+    if source == FOLDER:
+        return sentence_encoders.encoder_of(Path(text), threads)
+    if source == ONNX:
+        return OnnxFile(Path(text), options, threads, device=device)
+    if source == TIMM:
+        return torch_modules.timm_backbone(text, text.removeprefix(TIMM), options, threads)
+    if source == CHECKPOINT:
+        network, _, file = text.partition(":")
+        return torch_modules.network_backbone(text, network, Path(file), options, threads)
     names = ", ".join((*LEVELS, *(info.name for info in BACKBONES)))
     raise ValueError(f"there is no backbone {text!r}: choose from {names}")
 
@@ -211,31 +217,41 @@ def concrete_name(name: str) -> str:
     return LEVELS[name][0] if name in LEVELS else name
 
 
+def _source(name: str) -> str:
+    """Return where the backbone of this name comes from; "" if there is none."""
+    name = concrete_name(name)
+    if network_names(name):
+        return NETWORK_NAMES
+    if name in (DEFAULT_TEXT, OMNIGLOT, PIXELS):
+        return name
+    if name.strip() and os.path.isdir(name):  # False for a name that is too long
+        return FOLDER
+    if name.lower().endswith(".onnx"):
+        return ONNX
+    if name.startswith(TIMM):
+        return TIMM
+    return CHECKPOINT if name.partition(":")[0] in NETWORKS and ":" in name else ""
+
+
 def kind_of_backbone(name: str) -> str | None:
     """Return "pictures" or "texts", what a backbone of this name is for, without loading it; None if not known."""
-    if name in LEVELS or network_names(name):
-        return "pictures"
-    known = {info.name: info.kind for info in BACKBONES}
-    if name in known or _is_folder(name):
-        return known.get(name, "texts")
-    return "pictures" if model_file(name) or name.startswith(TIMM) else None
+    source = _source(name)
+    return ("texts" if source in (DEFAULT_TEXT, FOLDER) else "pictures") if source else None
 
 
 def is_built_in(name: str) -> bool:
     """Return whether a backbone needs only what handful installs: no file of the user and no download."""
-    if network_names(concrete_name(name)):
-        return True
-    return any(info.name == name for info in BACKBONES if "<" not in info.name)
+    return _source(name) in (NETWORK_NAMES, DEFAULT_TEXT, OMNIGLOT, PIXELS)
 
 
 def model_file(name: str) -> Path | None:
     """Return the file from which `load_backbone` would load this backbone; None if it needs no file."""
-    if _is_folder(name):
+    source = _source(name)
+    if source == FOLDER:
         return sentence_encoders.network_file(Path(name))
-    if name.lower().endswith(".onnx"):
+    if source == ONNX:
         return Path(name)
-    checkpoint = _checkpoint(name)
-    return None if checkpoint is None else checkpoint[1]
+    return Path(name.partition(":")[2]) if source == CHECKPOINT else None
 
 
 def files_beside(name: str) -> list[Path]:
@@ -244,28 +260,11 @@ def files_beside(name: str) -> list[Path]:
     if file is None:
         return []
     beside = [file.with_suffix(".json"), file.with_suffix(".base.safetensors")]
-    beside += [Path(name, setting) for setting in sentence_encoders.SETTINGS if _is_folder(name)]
+    beside += [Path(name, setting) for setting in sentence_encoders.SETTINGS if _source(name) == FOLDER]
     if file.suffix.lower() == ".onnx":
         with suppress(ValueError, ImportError):  # then it cannot be loaded
             beside += onnx_runtime.other_weights(file)
     return beside
-
-
-def _checkpoint(name: str) -> tuple[str, Path] | None:
-    """Return network and file of a name like "resnet12:max_acc.pth"; None if it is not such a name."""
-    network, colon, file = name.partition(":")
-    return (network, Path(file)) if colon and network in NETWORKS else None
-
-
-def _is_folder(name: str) -> bool:
-    return not is_built_in(name) and bool(name.strip()) and os.path.isdir(name)  # False for a name that is too long
-
-
-def _refuse(options: dict[str, Any], name: str) -> None:
-    if options:
-        raise ValueError(
-            f"{' and '.join(options)} of {name} cannot be changed: its weights were trained with fixed values"
-        )
 
 
 class Pixels(Backbone):

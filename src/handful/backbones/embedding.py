@@ -16,7 +16,7 @@ import numpy as np
 from handful.backbones.backbone import Backbone, TextBackbone
 from handful.backbones.cache import FeatureCache, content_hash
 from handful.backbones.folders import Opener, Skipped
-from handful.backbones.pictures import BadPicture, decode, read, status_of
+from handful.backbones.pictures import BadPicture, decode, read
 from handful.features import FeatureTable
 from handful.utils.text import shortened
 from handful.utils.threads import available_threads
@@ -235,10 +235,16 @@ class _Pictures:
     def find_known(self, paths: list[str]) -> None:
         """Look up files that have not changed since an earlier call."""
         if self.features.cache is not None:
-            opener = self.opener
-            status = os.stat if opener is None else lambda path: status_of(path, opener)
-            self.hashes = self.features.cache.known(paths, status)
+            self.hashes = self.features.cache.known(paths, os.stat if self.opener is None else self._status)
             self.features.take(self.features.stored(self.hashes.values()))
+
+    def _status(self, path: str) -> os.stat_result:
+        assert self.opener is not None
+        descriptor = self.opener(path)
+        try:
+            return os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
 
     def look(self, path: str) -> _Lookup:
         """Read a picture and prepare it, unless its content is known. Runs in a thread: it must not change `self`."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from handful.utils.files import is_within
+from handful.utils.text import shortened
 
 LITTER = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "system volume information"})
 Opener = Callable[[str], int]  # from a path to a descriptor of its file, opened for reading; raises OSError
@@ -56,7 +57,7 @@ def shown(path: str | os.PathLike[str]) -> str:
     >>> shown("a\nb.jpg")
     'a\\nb.jpg'
     """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in os.fspath(path))
+    return shortened(os.fspath(path), 4096)
 
 
 class Kind(NamedTuple):
@@ -208,5 +209,4 @@ def _as_a_person_sorts(parts: tuple[str, ...]) -> tuple[object, ...]:
 
 def in_short(error: BaseException) -> str:
     """Return what an error says, on one short line."""
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return shown(text if len(text) <= 80 else text[:77] + "...")
+    return shortened(getattr(error, "strerror", None) or str(error) or type(error).__name__)

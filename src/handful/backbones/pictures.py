@@ -74,11 +74,6 @@ UPRIGHT = {  # what sets each orientation upright
     8: Image.Transpose.ROTATE_90,
 }
 PNG, PNG_HEAD = b"\x89PNG\r\n\x1a\n", Struct(">I4s")  # a chunk's length and kind
-JPEG, JPEG_HEAD = b"\xff\xd8", Struct(">2BH")  # a segment's 255 and marker, and its length
-APP1, APP14, SCAN, COMMENT = 0xE1, 0xEE, 0xDA, 0xFE  # markers of JPEG: EXIF, Adobe's colours, pixels, text
-APP = range(0xE0, 0xF0)
-ADOBE_LENGTH = 14
-EXIF = b"Exif\0"
 BITS, PHOTOMETRIC, WHITE_IS_ZERO = 258, 262, 0  # two TIFF tags, and a value of the second
 
 T = TypeVar("T")
@@ -237,15 +232,6 @@ def decode(
     return image
 
 
-def status_of(path: str, opener: Opener) -> os.stat_result:
-    """Return the status of the file that `opener` opens."""
-    descriptor = opener(path)
-    try:
-        return os.fstat(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def _blaming(path: str | os.PathLike[str], max_pixels: int) -> Iterator[None]:
     """Turn every error of a decoder (OSError, SyntaxError, struct.error, ...) into `BadPicture`."""
@@ -339,22 +325,23 @@ def _with_orientation(image: Image.Image) -> tuple[Image.Image, int]:
 
 
 def _despite_metadata(read: Callable[[BinaryIO], T], file: BinaryIO) -> T:
-    """Return what `read` returns for a file. If it fails, try again without the metadata that pixels do not need."""
+    """Return what `read` returns for a file. If a PNG fails, try again without the chunks that pixels do not need."""
     try:
         return read(file)
     except MemoryError:
         raise
-    except Exception as error:
+    except Exception:
         file.seek(0)
         data = file.read()
-        pixels = b"".join(_chunks(data) if data.startswith(PNG) else _segments(data) if data.startswith(JPEG) else ())
-        if pixels:
-            with suppress(Exception):
-                return read(io.BytesIO(data[: len(PNG if data.startswith(PNG) else JPEG)] + pixels))
-        raise error
+        if not data.startswith(PNG):
+            raise
+        needed = PNG + b"".join(_needed_chunks(data))
+        with suppress(Exception):
+            return read(io.BytesIO(needed))
+        raise
 
 
-def _chunks(data: bytes) -> Iterator[bytes]:
+def _needed_chunks(data: bytes) -> Iterator[bytes]:
     at = len(PNG)
     while at + PNG_HEAD.size <= len(data):
         length, kind = PNG_HEAD.unpack_from(data, at)
@@ -364,22 +351,6 @@ def _chunks(data: bytes) -> Iterator[bytes]:
         else:
             needed = kind[:1].isupper() or kind == b"tRNS"  # a small first letter means: not needed for the pixels
         if needed:
-            yield data[at:end]
-        at = end
-
-
-def _segments(data: bytes) -> Iterator[bytes]:
-    """Yield the segments before the pixels, then the rest of the file."""
-    at = len(JPEG)
-    while at + JPEG_HEAD.size <= len(data):
-        start, marker, length = JPEG_HEAD.unpack_from(data, at)
-        if start != 0xFF or marker == SCAN or length < 2:
-            yield data[at:]
-            return
-        end = at + 2 + length
-        of_exif = marker == APP1 and data.startswith(EXIF, at + JPEG_HEAD.size)
-        of_colours = marker == APP14 and length >= ADOBE_LENGTH
-        if of_exif or of_colours or (marker not in APP and marker != COMMENT):
             yield data[at:end]
         at = end
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from handful.cli._app import app, command
-from handful.cli._console import console_for, print_lines
+from handful.cli._console import console_for, print_json, print_lines, print_table
 from handful.cli._options import Json, Overwrite, parse_pixel_numbers
 
 group = typer.Typer(invoke_without_command=True, help="List the backbones, or make one of published weights: export.")
@@ -27,20 +26,16 @@ def backbones(context: typer.Context, as_json: Json = False) -> None:
 
     infos = list_backbones()
     if as_json:
-        typer.echo(json.dumps([asdict(info) for info in infos], indent=2))
+        print_json([asdict(info) for info in infos])
         return
-    from rich.table import Column, Table
-    from rich.text import Text
-
     levels = "\n".join(f"{level}: {sentence} ({name})" for level, (name, sentence) in LEVELS.items())
-    lines = f'For pictures:\n{levels}\nTo install an extra: pip install "handful[images]"'
-    caption = Text(lines)  # as text: its brackets are not markup
-    columns = "what it is", "features", "input", "MB", "licence", "extra"
-    table = Table(Column("name", no_wrap=True), *columns, caption=caption, caption_justify="left")
+    note = f'For pictures:\n{levels}\nTo install an extra: pip install "handful[images]"'
+    head = ("name", "what it is", "features", "input", "MB", "licence", "extra")
+    rows = []
     for info in infos:
         numbers = ("" if x is None else f"{x:g}" for x in (info.dimension, info.input_size, info.megabytes))
-        table.add_row(info.name, info.title, *numbers, info.licence, info.extra)
-    console_for(False).print(table)
+        rows.append([info.name, info.title, *numbers, info.licence, info.extra])
+    print_table(console_for(False), head, rows, left=len(head), note=note)
 
 
 @command(group)
@@ -101,7 +96,7 @@ def export(
     difference = export_onnx(module, output, preprocessing, about=about)
     if as_json:
         document = about | {"size": size, **asdict(loaded), "relative": difference, "file": str(output.resolve())}
-        typer.echo(json.dumps(document, indent=2))
+        print_json(document)
         return
     options = ", ".join(f"{name} {value}" for name, value in module.options.items())
     print_lines(

@@ -32,11 +32,11 @@ def info(
     more than 512 MiB and 1,000 times its own size. Set HANDFUL_MAX_BYTES to allow more, as in HANDFUL_MAX_BYTES=32GB.
     """
     if path is None:
-        installed = _of_installation()
+        versions = _of_installation()
         if as_json:
-            print_json(installed)
+            print_json(versions)
         else:
-            print_lines(console_for(False), [f"{name}: {value}" for name, value in installed.items()])
+            print_lines(console_for(False), [f"{name}: {value}" for name, value in versions.items()])
         return
     from handful.features import describe, read
 

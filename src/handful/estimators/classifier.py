@@ -62,6 +62,11 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
 
     The attributes exist after `fit`. n is the number of items, labelled ones included.
 
+    Parameters
+    ----------
+    **parameters
+        Those of the method, by name.
+
     Attributes
     ----------
     answers_ : Answers

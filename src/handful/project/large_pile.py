@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,7 +33,7 @@ from handful.features.parts import NOTE_KEY, count_rows, mean_of_shards, part_na
 from handful.features.table import checked_mean, free_name, row_names
 from handful.project.base_files import base_parameters
 from handful.project.decision import decide_pile
-from handful.project.items import check_widths, of_files, read_labelled
+from handful.project.items import Progress, check_widths, of_files, read_labelled, silent
 from handful.project.job import Job, job_entries
 from handful.project.labelling import check_classes
 from handful.project.outputs import (
@@ -58,7 +58,6 @@ MIN_LARGE_PILE_ROWS = 100_000  # a larger pile in parts is not loaded into memor
 SCRATCH_PREFIX = ".handful-parts-"  # followed by a hash of the job
 MODEL_FILE = "model.safetensors"
 DECISION_FILE = "decision.json"
-Progress = Callable[[str, int, int], object]  # what is being done, steps done, all steps
 
 
 @dataclass(frozen=True)
@@ -185,9 +184,7 @@ def check_in_parts(
         )
 
 
-def label_in_parts(
-    job: Job, output: Path, engine: Engine | None = None, progress: Progress = lambda *_: None
-) -> InParts:
+def label_in_parts(job: Job, output: Path, engine: Engine | None = None, progress: Progress = silent) -> InParts:
     """Label a folder of parts from a table of examples; write labels/part-00000.parquet ..., the model and the record.
 
     Parameters

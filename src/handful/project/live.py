@@ -249,12 +249,6 @@ class LiveProject:
         words = f"{run.sentence()} {run.expected_in_words()}".strip()
         job.done, job.message = len(STEPS), words  # it is stored: too late to cancel
 
-    def check_model(self) -> None:
-        """Raise ValueError if the model file is not the one that the user agreed to."""
-        now = model_of(self.backbone)
-        if now is not None and now != self.model:
-            raise ValueError(f"the model {now} has changed since the workbench was started: start it again to use it")
-
     def _embed(self, job: BackgroundJob) -> None:
         """Embed the items block by block, in the order of names, in which the page shows them."""
         from handful.backbones import load_backbone
@@ -268,7 +262,9 @@ class LiveProject:
             return
         source, embed = self.source, self._embed_texts if self.source.kind == TEXTS else self._embed_pictures
         job.at(done, total, "loading the backbone")
-        self.check_model()
+        now = model_of(self.backbone)
+        if now is not None and now != self.model:  # it is not the file that the user agreed to
+            raise ValueError(f"the model {now} has changed since the workbench was started: start it again to use it")
         name = self.backbone or (DEFAULT_TEXT if source.kind == TEXTS else DEFAULT)
         backbone = load_backbone(name, **self.backbone_options)
         if backbone.kind != source.kind:

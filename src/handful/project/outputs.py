@@ -29,6 +29,7 @@ from handful.features.parts import part_name, part_numbers, read_note
 from handful.features.table import free_name
 from handful.project import exports
 from handful.project.database import FILE
+from handful.project.items import Progress, silent
 from handful.project.job import Job, job_entries
 from handful.project.labelling import Labelled
 from handful.project.pile_report import run_of, write_report
@@ -201,7 +202,7 @@ def write_outputs(
     sort: str | None = None,
     title: str = "A pile, labelled",
     job: Job | None = None,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = silent,
     before_move: Callable[[Path], None] = lambda scratch: None,
 ) -> dict[str, Path]:
     """Write the tables, the model, the report and the record of a labelled pile; all of them or none.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -13,6 +13,7 @@ import numpy as np
 
 from handful import report
 from handful.features import FeatureTable
+from handful.project.items import Progress
 from handful.project.labelling import Labelled
 from handful.project.summary import EXPECTED_HEAD, expected_in_words, expected_rows, label_texts, total_of
 from handful.solving.telling_words import telling_words
@@ -22,7 +23,6 @@ from handful.utils.shares_in_words import chances_in_words, is_low
 CORRECTIONS_FILE = "corrections.json"  # as the page calls what it gives
 NOT_EXPECTED = "This method gives no probabilities: how many labels are right is not known before a check."
 MAX_MARKED_WORDS = 15  # of a class, that the page marks in its texts
-Progress = Callable[[str, int, int], None]  # what is being done, items done, all items
 
 
 def write_report(

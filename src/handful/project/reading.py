@@ -88,15 +88,15 @@ def read_pile(
 
 
 def read_table(
-    path: Path, more: Path | None = None, options: TableOptions | None = None
+    path: str | Path, more: str | Path | None = None, options: TableOptions | None = None
 ) -> tuple[FeatureTable, FeatureTable]:
     """Read examples and pile from a table of features: rows with a label, and rows without.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         The table.
-    more : Path, optional
+    more : str or Path, optional
         A second table. Then the first one has the examples, and all rows of the second one are the pile.
     options : mapping, optional
         Options of `features.read`.
@@ -105,7 +105,7 @@ def read_table(
     -------
     examples, pile : FeatureTable
     """
-    return read_items(path, more, Reading(EMBEDDINGS, table=options or {}))
+    return read_items(Path(path), None if more is None else Path(more), Reading(EMBEDDINGS, table=options or {}))
 
 
 def read_texts(

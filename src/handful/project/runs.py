@@ -163,7 +163,6 @@ class RowAnswers:
     place: np.ndarray  # [n] the row in the run's arrays, NONE
     given: np.ndarray  # [n] the label that the run started from, NONE
     groups: dict[int, np.ndarray]  # rows, the most central first
-    exemplars: dict[int, np.ndarray]  # rows that stand for a group
 
     @classmethod
     def of(cls, run: Run | None, pile: Pile, classes: Any) -> RowAnswers:
@@ -173,7 +172,6 @@ class RowAnswers:
         confidence, p_unknown, score = (np.full(n, np.nan) for _ in range(3))
         changed = np.zeros(n, bool)
         groups: dict[int, np.ndarray] = {}
-        exemplars: dict[int, np.ndarray] = {}
         if run is not None:
             for item, code in zip(run.given_ids.tolist(), run.given.tolist(), strict=True):
                 if item in pile.row:
@@ -192,9 +190,7 @@ class RowAnswers:
                 members = members[decision[members] == UNKNOWN]
                 if len(members):
                     groups[number], group[members] = members, number
-                    some = [pile.row[item] for item in run.facts["exemplars"][number - 1] if item in pile.row]
-                    exemplars[number] = np.array(some, int)
-        return cls(decision, confidence, p_unknown, score, changed, group, place, given, groups, exemplars)
+        return cls(decision, confidence, p_unknown, score, changed, group, place, given, groups)
 
 
 def solve_pile(state: State, *, method: str, outlier_share: float | str, step: Callable[[int], None]) -> Run:

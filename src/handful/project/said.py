@@ -83,12 +83,10 @@ class Said:
                     self.classes[_whole(number, 1)] = name, key
                     self.last_class = max(self.last_class, number)
             for item, code in what.get("labels", ()):
-                if code is None:
-                    self.labels.pop(item, None)
-                elif _whole(code) in self.classes or code == UNKNOWN:
+                if code is not None and (_whole(code) in self.classes or code == UNKNOWN):
                     self.labels[_whole(item, 1)] = code
-                else:
-                    raise ValueError(code)
+                else:  # the class may have been taken back, after items came with it
+                    self.labels.pop(item, None)
             for run, item, answer in what.get("checks", ()):
                 answers = self.checks.setdefault(run, {})
                 if answer is None:
@@ -331,11 +329,12 @@ class Store(OpenDatabase):
             stored, _ = self._runs[run.id]
             self._runs[run.id] = replace(stored, facts=run.facts), run
 
-    def run(self, number: int | None = None) -> Run | None:
-        """A run, by default the one that is shown; None if there is none. Refusal if it is not stored or is damaged."""
-        number = self.said.run if number is None else number
-        if number is None:
-            return None
+    def run(self) -> Run | None:
+        """The run that is shown."""
+        return None if self.said.run is None else self.stored_run(self.said.run)
+
+    def stored_run(self, number: int) -> Run:
+        """A run at the threshold of now; Refusal if it is not stored or is damaged."""
         with self._lock:
             if number not in self._runs:
                 self._runs[number] = 2 * (self._read_run(number),)

@@ -1,4 +1,4 @@
-"""Views: which items the page shows, and in which order."""
+"""What the page of the workbench shows: items of a view in their order, groups, the map, runs, checks, as JSON."""
 
 from __future__ import annotations
 
@@ -18,36 +18,15 @@ from handful.project.state import State
 if TYPE_CHECKING:
     from handful.project.live import LiveProject
 
-MAX_COMPARED_TEXTS = 10_000  # of all groups, and of other texts: more take seconds and give the same words
-MIN_GROUP_TEXTS = 20
-# They are found once for the answers of a run at a threshold, and stay the same while a person labels
-_names: WeakKeyDictionary[RowAnswers, dict[int, str]] = WeakKeyDictionary()
-
-
-def group_names(state: State) -> dict[int, str]:
-    """The names of groups by number; a group whose texts share no telling words has none, nor has one of pictures."""
-    pile, answers = state.pile, state.row_answers
-    if pile.texts is None or not answers.groups:
-        return {}
-    if (names := _names.get(answers)) is None:
-        from handful.solving.telling_words import telling_words
-
-        most = max(MIN_GROUP_TEXTS, MAX_COMPARED_TEXTS // len(answers.groups))
-        members = [group[pile.usable[group]][:most] for group in answers.groups.values()]  # the most central first
-        usable = np.flatnonzero(pile.usable)
-        others = usable[:: 1 + len(usable) // MAX_COMPARED_TEXTS]
-        rows = np.unique(np.concatenate([others, *members]))
-        groups = [np.searchsorted(rows, group) for group in members]
-        words = telling_words([pile.texts[i] for i in rows.tolist()], groups)
-        names = {number: ", ".join(some) for number, some in zip(answers.groups, words, strict=True) if some}
-        _names[answers] = names
-    return names
-
-
 VIEWS = "all, unlabelled, examples, class:ID, unknown, unsure, ask, changed, group:N or moved:RUN:RUN[:FROM:TO]"
 NEAREST_EXAMPLES = 5  # that the page shows beside an item
 MAX_LISTED_CHARACTERS, MAX_SHOWN_CHARACTERS = 500, 100_000  # of a text in a list, and of one that is shown alone
 MAX_SHOWN_COLUMNS = 30
+MOVED = re.compile(r"moved:([0-9]{1,15}):([0-9]{1,15})(?::([0-9]{1,15}):([0-9]{1,15}))?")
+MAX_COMPARED_TEXTS = 10_000  # of all groups, and of other texts: more take seconds and give the same words
+MIN_GROUP_TEXTS = 20
+# They are found once for the answers of a run at a threshold, and stay the same while a person labels
+_names: WeakKeyDictionary[RowAnswers, dict[int, str]] = WeakKeyDictionary()
 
 
 def rows_of(
@@ -190,6 +169,26 @@ def places(state: State) -> dict[str, Any]:
     return {"ids": run.map_ids[here].tolist(), "x": x, "y": y}
 
 
+def group_names(state: State) -> dict[int, str]:
+    """The names of groups by number; a group whose texts share no telling words has none, nor has one of pictures."""
+    pile, answers = state.pile, state.row_answers
+    if pile.texts is None or not answers.groups:
+        return {}
+    if (names := _names.get(answers)) is None:
+        from handful.solving.telling_words import telling_words
+
+        most = max(MIN_GROUP_TEXTS, MAX_COMPARED_TEXTS // len(answers.groups))
+        members = [group[pile.usable[group]][:most] for group in answers.groups.values()]  # the most central first
+        usable = np.flatnonzero(pile.usable)
+        others = usable[:: 1 + len(usable) // MAX_COMPARED_TEXTS]
+        rows = np.unique(np.concatenate([others, *members]))
+        groups = [np.searchsorted(rows, group) for group in members]
+        words = telling_words([pile.texts[i] for i in rows.tolist()], groups)
+        names = {number: ", ".join(some) for number, some in zip(answers.groups, words, strict=True) if some}
+        _names[answers] = names
+    return names
+
+
 def groups(state: State) -> list[dict[str, Any]]:
     """The groups of unknowns at this threshold, without items that have got a label."""
     from handful.solving.groups import example_count
@@ -276,9 +275,6 @@ def describe_check(project: LiveProject, count: int) -> dict[str, Any]:
     return {"run": run.id, "order": order, "answers": answers, "usable": len(state.usable_checks(project.store))}
 
 
-MOVED = re.compile(r"moved:([0-9]{1,15}):([0-9]{1,15})(?::([0-9]{1,15}):([0-9]{1,15}))?")
-
-
 def describe_runs(project: LiveProject) -> list[dict[str, Any]]:
     """The runs that are stored, for JSON."""
     shown = project.state.run
@@ -291,7 +287,7 @@ def describe_runs(project: LiveProject) -> list[dict[str, Any]]:
 def compare(project: LiveProject, first: int, second: int) -> dict[str, Any]:
     """How many items moved from each class to each other one, the largest number first."""
     state = project.state
-    before, after = (_codes(_run(project, number), state.pile) for number in (first, second))
+    before, after = (_codes(project.store.stored_run(number), state.pile) for number in (first, second))
     is_in_both = (before != NONE) & (after != NONE) & state.pile.usable
     is_moved = is_in_both & (before != after)
     pairs, counts = np.unique(np.column_stack([before, after])[is_moved], axis=0, return_counts=True)
@@ -309,18 +305,12 @@ def _moved_rows(project: LiveProject, state: State, view: str) -> np.ndarray:
     match = MOVED.fullmatch(view)
     if match is None:
         raise Refusal("there is no such view: use moved:RUN:RUN or moved:RUN:RUN:FROM:TO", 400)
-    before, after = (_codes(_run(project, int(match[k])), state.pile) for k in (1, 2))
+    before, after = (_codes(project.store.stored_run(int(match[k])), state.pile) for k in (1, 2))
     is_moved = (before != NONE) & (after != NONE) & (before != after) & state.pile.usable
     if match[3] is not None:
         is_moved &= (before == int(match[3])) & (after == int(match[4]))
     rows = np.argsort(state.pile.rank)
     return np.asarray(rows[is_moved[rows]])
-
-
-def _run(project: LiveProject, number: int) -> Run:
-    run = project.store.run(number)
-    assert run is not None
-    return run
 
 
 def _codes(run: Run, pile: Pile) -> np.ndarray:

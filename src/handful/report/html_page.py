@@ -25,7 +25,7 @@ from typing import Any
 from handful.core.answers import ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
 from handful.report.contents import Figures, Group, Item, Report
-from handful.utils.files import in_brief, write_whole
+from handful.utils.files import in_brief, printable, write_whole
 from handful.utils.shares_in_words import is_low, percent, span
 from handful.utils.version import __version__
 
@@ -317,11 +317,6 @@ def page_texts(texts: Sequence[str]) -> tuple[list[str], dict[int, int]]:
 def escape(value: object) -> str:
     """Text that is safe in html, in elements and attributes; bytes of a file name that are not text become '?'."""
     return html.escape(str(value).encode("utf-8", "replace").decode("utf-8"), quote=True)
-
-
-def printable(name: str) -> str:
-    """As in the tables: bytes of a file name that are not text are written as escapes."""
-    return str(name).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def in_words(value: object) -> str:

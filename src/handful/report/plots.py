@@ -16,6 +16,7 @@ from handful.core.answers import Answers
 from handful.core.arrays import to_numpy
 from handful.core.checks import UNKNOWN_NAME
 from handful.report.plane import on_plane
+from handful.report.table import title_of
 from handful.report.thumbnails import check_pictures, small_image
 from handful.utils.extras import PLOTS, need
 from handful.utils.shares_in_words import percent
@@ -90,7 +91,7 @@ def draw_result(
         draw["map"] = lambda axes: _map(axes, names, codes, features, examples, groups, pictures)
     rows = (len(draw) + 1) // 2
     figure = _figure((9.5, 3.6 * rows))
-    title = f"{n:,} items: {n - unknown.sum():,} labelled, {unknown.sum():,} unknown, by {method}"
+    title = title_of(answers, method)
     figure.suptitle(_plain(title, len(title)), fontsize=11)
     for k, (label, draw_panel) in enumerate(draw.items()):
         last_alone = k == len(draw) - 1 and len(draw) % 2

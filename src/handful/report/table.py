@@ -64,9 +64,15 @@ def result_table(answers: Answers, method: str, share_interval: Any = None, grou
         notes.append(f"{set_aside:,} of the unknown were set aside because their label is too unsure.")
     if groups is None:
         notes.append("The groups of unknowns are not computed yet: result.groups finds them.")
-    title = f"{n:,} items: {n - unknown.sum():,} labelled, {unknown.sum():,} unknown, by {method}"
+    title = title_of(answers, method)
     parts = [_paragraphs(_expected(answers, share_interval)), _table("Label,Items,Of all,Should be right", rows)]
     return _fragment(title, *parts, _paragraphs(notes), groups_table(groups) if groups else "")
+
+
+def title_of(answers: Answers, method: str) -> str:
+    """How many items of one task are labelled and unknown, in words."""
+    n, unknown = len(answers), to_numpy(answers.unknown).sum()
+    return f"{n:,} items: {n - unknown:,} labelled, {unknown:,} unknown, by {method}"
 
 
 def groups_table(groups: Sequence[Any]) -> str:

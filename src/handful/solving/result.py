@@ -34,6 +34,8 @@ class Result(Answers):
 
     Attributes
     ----------
+    solution : Solution
+        What the method returned; most of the following is read from it.
     probabilities : array [Q, N] or [B, Q, N]
         One number for each known class, as the method defines them (EOL: P(class and known)).
     outlier_scores : array [Q] or [B, Q]

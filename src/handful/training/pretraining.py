@@ -36,7 +36,7 @@ from handful.training.learning import SAVE_EVERY_S, Arrays, Checkpoint, Stage, l
 from handful.training.model_card import write_card
 from handful.training.settings import AUTO, NONE, Settings
 from handful.utils.extras import TORCH, need
-from handful.utils.files import locked, write_whole
+from handful.utils.files import write_whole
 from handful.utils.threads import available_threads
 
 if TYPE_CHECKING:
@@ -323,7 +323,20 @@ def digest(pictures: PictureSet | None) -> str:
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
     """Lock the folder, because two trainings would overwrite each other; remove files of a killed one."""
-    with locked(folder / ".lock", "folder"):
+    path = folder / ".lock"
+    try:
+        file = open(path, "a+b")  # noqa: SIM115  # it is closed below
+    except OSError as error:
+        raise OSError(error.errno, f"the folder cannot be written: {error.strerror}", str(path)) from None
+    with file:  # the lock ends with the process
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:  # pragma: no cover - not on Windows
+            pass
+        except BlockingIOError:
+            raise OSError(f"{path} is in use by another process: wait for it, or name another folder") from None
         for leftover in folder.glob(".*.tmp"):
             leftover.unlink()
         yield

@@ -77,24 +77,6 @@ def write_whole(path: Path, content: Any, mark: str = "") -> None:
             temporary.unlink()
 
 
-def locked(path: Path, what: str) -> Any:
-    """Open a file for reading and appending, with a lock: one process at a time. The lock ends with the process."""
-    try:
-        file = open(path, "a+b")  # noqa: SIM115  # the caller closes it
-    except OSError as error:
-        raise OSError(error.errno, f"the {what} cannot be written: {error.strerror}", str(path)) from None
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except ImportError:  # pragma: no cover - not on Windows
-        pass
-    except BlockingIOError:
-        file.close()
-        raise OSError(f"{path} is in use by another process: wait for it, or name another {what}") from None
-    return file
-
-
 def is_within(path: str, root: str) -> bool:
     """Return whether a path is the root or is below it. Both have their links resolved."""
     return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
