@@ -221,17 +221,22 @@ def test_a_table_of_tiny_features_is_labelled_like_any_other(handful, tmp_path):
         assert tables[2][name].to_pylist() == tables[0][name].to_pylist(), name
 
 
+def opened(path):
+    """A table of embeddings as the workbench opens it."""
+    from handful.project.loading import new_job, open_items
+
+    return open_items(*new_job(path, path.parent / "project", None), path.parent / "project")
+
+
 @loop("scale", [1e-30, 1e120])
 def test_the_workbench_finds_similar_items_of_any_size(scale, tmp_path):
-    from handful.project.items import Reading
-    from handful.project.loading import open_table
     from handful.project.pile import Pile
 
     def similarity(scale):
-        table = open_table(table_at(scale, tmp_path / "t.parquet"), None, Reading("embeddings"))
-        rows = [(i, "pile", name) for i, name in enumerate(table.names)]
-        pile = Pile.of(rows).with_room(table.features.shape[1])
-        pile.features[:], pile.ready[:] = table.features, True
+        items = opened(table_at(scale, tmp_path / "t.parquet"))
+        rows = [(i, "pile", name) for i, name in enumerate(items.names)]
+        pile = Pile.of(rows).with_room(items.features.shape[1])
+        pile.features[:], pile.ready[:] = items.features, True
         return pile.similarity(0)
 
     np.testing.assert_allclose(similarity(scale), similarity(1), atol=1e-5)
@@ -241,10 +246,7 @@ def test_the_workbench_refuses_rows_that_float32_cannot_hold_together(tmp_path):
     import pyarrow as pa
     from pyarrow import parquet
 
-    from handful.project.items import Reading
-    from handful.project.loading import open_table
-
     rows = np.ones((3, 4)) * np.array([[1.0], [1e150], [1.0]])
     parquet.write_table(pa.table({"embedding": list(rows)}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match="so much larger than others"):
-        open_table(tmp_path / "t.parquet", None, Reading("embeddings"))
+        opened(tmp_path / "t.parquet")
