@@ -21,7 +21,7 @@ help:
 	@echo "make test-slow  benchmark scripts, notebooks, screenshots and what else takes long"
 	@echo "make quick   the tests of the code alone: no pages, faults, browser, Ray or torch"
 	@echo "make site    build the documentation into site/, which opens from disk"
-	@echo "make docs    draw the pictures of the methods anew"
+	@echo "make docs    draw the pictures of the methods and write the stub of the estimators anew"
 	@echo "make lint    ruff, mypy, import-linter and codespell; mypy needs torch: EXTRAS=all"
 	@echo "make hooks   let git run these before each commit"
 	@echo "make bench   the speed benchmarks (about an hour), and a page of all figures; EXTRAS=all compares with torch"
@@ -49,6 +49,7 @@ quick: $(READY)
 
 docs: $(READY)
 	$(FULL)/bin/python docs/toy.py
+	$(FULL)/bin/python scripts/stubs.py
 
 site: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(FULL)/bin/mkdocs build

@@ -107,6 +107,14 @@ def test_versions_agree():
     assert f"## {handful.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
+def test_the_stub_of_the_estimators_is_up_to_date():
+    script = ROOT / "scripts" / "stubs.py"
+    if not script.exists():
+        pytest.skip("the scripts are not part of this copy")
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_type_checkers_see_the_names_that_are_there():
     tree = ast.parse((SOURCE / "__init__.py").read_text("utf-8"))
     (checking,) = [node for node in tree.body if isinstance(node, ast.If)]
