@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn import metrics as sklearn_metrics
 
-from handful.engines.infomax import PARAMETERS
+from handful.engines.loss import PARAMETERS
 from handful.features import FeatureTable
 
 WAYS, SHOTS, QUERIES = 5, 5, 150

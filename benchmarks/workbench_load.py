@@ -29,7 +29,7 @@ from _report import Section, machine, show, write
 from _script import Parser
 from rich.console import Console
 
-from handful.project.said import Said
+from handful.project.events import Said
 
 EMPTY = """
 import socket, sys, uvicorn

@@ -5,7 +5,7 @@ import pytest
 from loops import loop
 
 import handful
-from handful.engines.infomax import example_weights
+from handful.engines.loss import example_weights
 from handful.methods import eol as eol_file
 from handful.methods.contract import Solution
 from handful.methods.registry import METHODS, find_method

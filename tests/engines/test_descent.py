@@ -8,7 +8,7 @@ from random_tasks import random_task
 
 from handful.core.arrays import class_means, one_hot, unit
 from handful.engines.descent import Adam, descend, loss_and_gradients
-from handful.engines.infomax import PARAMETERS, InfoMax
+from handful.engines.loss import PARAMETERS, InfoMax
 
 shots_of_classes = st.lists(st.integers(1, 4), min_size=1, max_size=7)
 

@@ -9,11 +9,11 @@ import handful
 from handful.core.metrics import auroc
 from handful.core.prepare import prepare
 from handful.engines.density import kernels
-from handful.engines.evidence import _ridge, bottlenecks
-from handful.engines.hidden import hide_each
+from handful.engines.evidence import ITEM, PILE, _ridge, bottlenecks
+from handful.engines.hidden import Hidden, hide_each
 from handful.engines.neighbours import smooth
 from handful.engines.share import PREPARATION
-from handful.engines.verdict import Weights, shipped
+from handful.engines.verdict import TRIED_SHARES, Share, Weights, judge, shipped
 from handful.features import FeatureTable
 
 
@@ -71,6 +71,19 @@ def test_estimate_interval_and_chances_come_from_one_place(piles, solved):
         low, high = result.expected_precision_interval
         assert 0 < low <= result.expected_precision <= high <= 1
     assert held >= 0.6 * len(piles)
+
+
+def test_the_estimate_is_halfway_between_the_mean_chance_and_the_median_of_the_posterior():
+    rng = np.random.default_rng(0)
+    items, pile = rng.normal(size=(2, 60, len(ITEM))), rng.normal(size=(2, len(PILE)))
+    weights, constant = shipped().of_pile(pile)
+    chance = 1 / (1 + np.exp(-np.einsum("bqf,bf->bq", items, weights) - constant[:, None]))
+    nowhere = Hidden(*np.full((4, 2, 10), np.nan))
+    above = np.linspace(0.9, 0.1, len(TRIED_SHARES))[None].repeat(2, axis=0)
+    verdict = judge(items, pile, rng.dirichlet(np.ones(3), (2, 60)), nowhere, above, None)
+    median = Share(verdict.above).estimate
+    assert (abs(median - chance.mean(axis=1)) > 0.01).all()  # else the two could not be told apart
+    np.testing.assert_allclose(verdict.share, (chance.mean(axis=1) + median) / 2, atol=1e-4)
 
 
 def test_a_share_that_is_told_is_the_mean_chance(piles):

@@ -18,7 +18,7 @@ from workbenches import client_of, contents, labels_in, run, show, write_digits
 
 pytest.importorskip("fastapi")
 
-from handful.project.said import Store
+from handful.project.events import Store
 from handful.workbench import LiveProject, Refusal
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals; an open file cannot be deleted on Windows")

@@ -11,7 +11,7 @@ from workbenches import client_of, contents, labels_in, run, show, write_digits
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
-from handful.project import said as stores
+from handful.project import events as stores
 from handful.workbench import LiveProject
 
 

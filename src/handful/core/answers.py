@@ -1,4 +1,4 @@
-"""What a method says of each item: every number is defined here, once, and every face shows it.
+"""The answers for each item. All numbers are defined here; the commands, the workbench and the report show the same.
 
 For an item i, with p_ij the method's probabilities of the known classes j and o_i its outlier score::
 

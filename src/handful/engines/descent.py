@@ -28,8 +28,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import FLOOR, Array, at_least, class_count, class_means, cosine_to, norms, one_hot, unit
-from handful.engines.infomax import ADAM_EPSILON, BETA1, BETA2, PARAMETERS, Descent, Head, InfoMax
 from handful.engines.kernels import call, can_use
+from handful.engines.loss import ADAM_EPSILON, BETA1, BETA2, PARAMETERS, Descent, Head, InfoMax
 
 NO_OUTLIER, CONSTANT, MINUS_MEAN = 0, 1, 2  # kinds of outlier logit, as descent.c numbers them
 

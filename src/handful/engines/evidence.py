@@ -1,4 +1,4 @@
-"""What an item shows of itself in its pile: the numbers that the verdict on it is made of (`handful.engines.verdict`).
+"""Measurements of each item in its pile, from which its P(unknown) is computed (`handful.engines.verdict`).
 
 With H the smoothed similarities of all items (`handful.engines.density`, examples first), m and s the mean and the
 standard deviation of H over pairs of queries, and W the symmetric graph of each item's ten nearest by H, of rows that
@@ -226,7 +226,7 @@ def _ranks(values: np.ndarray, ascending: np.ndarray) -> np.ndarray:
 
 
 def _ridge(h: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    """(H + c I)^-1 applied to the classes' examples [B, n, N], with c the mean over directions: conjugate gradients."""
+    """(H + c I)^-1 applied to the classes' examples [B, n, N], by conjugate gradients; c = 1, the mean eigenvalue."""
     batch, n_items, _ = h.shape
     right = np.zeros((batch, n_items, seeds.shape[-1]), h.dtype)
     right[:, : seeds.shape[1]] = seeds
@@ -302,7 +302,7 @@ def bottlenecks(others: np.ndarray, is_seed: np.ndarray) -> np.ndarray:
 
 
 def _path(h: np.ndarray, links: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """The best path of each item [B, M] to its class over the items that it is most similar to."""
+    """The best path of each item [B, M] to its class, over any item of the pile."""
     best = np.empty(own.shape, h.dtype)
     for b in range(len(h)):
         for k in np.unique(own[b]):

@@ -1,7 +1,7 @@
 """Each example hidden in the pile: where it lands there shows how far the answers of a pile can be trusted.
 
 An example that is hidden is an item of the pile whose class is known: it and the pile's own items of that class may be
-exchanged for one another. One example of each class is hidden at a time. In such a fold H and E of
+exchanged for one another. One example of each class is hidden at a time, or several of many. In such a fold H and E of
 `handful.engines.density` stay what they are, and the rows of the hidden examples in P_support become free, so a fold is
 a few passes of KDO at one share. Folds and tasks are computed together.
 

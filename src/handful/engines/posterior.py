@@ -5,8 +5,8 @@ For each share g that was tried, the log-odds that the true share is above g are
     log-odds(share > g) = a + sum_f w_f (x_f(g) - mean_f) / scale_f
 
 The coefficients are the same for all g, for any number of classes, examples and items. They were learned from random
-piles of many feature sets (`benchmarks/learn_posterior.py`), so that a feature set which none of them came from is met
-honestly: docs/explanation/outlier-share.md says how, and shows it. They are data, in posterior.json beside this file.
+piles of many feature sets (`benchmarks/learn_posterior.py`), so that the interval also holds for feature sets that were
+not used for learning: docs/explanation/outlier-share.md shows it. They are data, in posterior.json beside this file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Posterior:
     Parameters
     ----------
     names : tuple of str
-        The numbers that it takes, as `handful.engines.share_statistics.columns` names them.
+        The numbers that it takes, as `share_statistics.columns` or `verdict.share_columns` names them.
     constant : float
         The log-odds where every number is at its mean.
     weights, means, scales : array [F]

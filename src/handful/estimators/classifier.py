@@ -1,12 +1,12 @@
-"""The scikit-learn face of every method.
+"""The scikit-learn estimator that all methods share.
 
 `fit(X, y)` takes labelled and unlabelled items together, as scikit-learn's semi-supervised estimators do: y is -1
 (or None or a blank text among strings) where an item has no label, and `handful.NONE_OF_THESE` (-2; or "unknown" among
 strings) where it is an example that belongs to none of the classes. What the method says of them is in `transduction_`,
 `outlier_scores_`, `unknown_` and `label_distributions_`. `predict` and its relatives score new items by what was
-learned, without refitting: an item alone and the same item in a crowd get the same answer.
+learned, without refitting: the answer for an item does not depend on the other items of the call.
 
-A fitted model goes on as time does: `partial_fit` takes in items, also of new classes; `teach` takes labels of items
+A fitted model can be updated: `partial_fit` takes in items, also of new classes; `teach` takes labels of items
 that are in the model already; `groups_` are the unknown items as groups, candidates for new classes. An item keeps its
 row: rows are numbered as the items came. Both fit again to all items.
 
@@ -81,9 +81,9 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         An item whose label is right with a lower probability is called unknown. 0 unless `handful label` was asked for
         a precision.
     shots_, shift_, pile_scores_ : float, float, array
-        What P(unknown) and the confidence of new items need: examples per class on average; the shift of the
-        calibration (None where scores only rank); the outlier scores of the pile in order, or quantiles of them (None
-        where the score is a probability).
+        What P(unknown) and the confidence of new items need: examples per class on average and the shift of the
+        calibration (both None where scores only rank, or are probabilities already); the outlier scores of the pile in
+        order, or quantiles of them (None where the score is a probability).
     """
 
     _method = ""
@@ -135,7 +135,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         return self._fit_items(X, y, is_no_class, is_missing)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
-        """Take in more items, and fit again: the attributes of `fit` then speak of all items so far.
+        """Take in more items, and fit again: the attributes of `fit` then describe all items so far.
 
         The model is the one that `fit` makes of all items so far, in the order in which they came. On a model that is
         not fitted, this is `fit`.
@@ -376,7 +376,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         return self.answer(X).labels
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """P(class | known) of new items, [n, N]; whether they are known is for `score_samples` to say.
+        """P(class | known) of new items, [m, N]; whether they are known is for `score_samples` to say.
 
         Parameters
         ----------
@@ -404,7 +404,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         return -self._score(self._check_new(X))[1].astype(np.float64)
 
     def transform(self, X: Any) -> np.ndarray:
-        """New items as a table, [n, N + 1]: p_<class>, P(class | known), for each class, and outlier_score.
+        """New items as a table, [m, N + 1]: p_<class>, P(class | known), for each class, and outlier_score.
 
         Parameters
         ----------
@@ -479,7 +479,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         return self.parameters_ | ({"base": self.base_} if hasattr(self, "base_") else {})
 
     def _score(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities [n, N] and outlier scores [n] of new items, each on its own."""
+        """Probabilities [m, N] and outlier scores [m] of new items, each on its own."""
         probabilities, scores = self._solver.score(self.state_, X[None], self.dtype, self._method_parameters)
         return to_numpy(probabilities[0]), to_numpy(scores[0])
 

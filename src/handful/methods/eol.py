@@ -48,7 +48,7 @@ from array_api_compat import array_namespace
 from handful.core.arrays import Array, as_like, class_count, softmax, with_unknown
 from handful.core.parameters import SHARE, Number, OneOf, Rule, SomeOf, inner_share
 from handful.engines.descent import descend_all, logits_to
-from handful.engines.infomax import BACKENDS, PARAMETERS, DescentEnd, InfoMax
+from handful.engines.loss import BACKENDS, PARAMETERS, Descent, InfoMax
 from handful.methods.contract import Info, Solution
 from handful.methods.registry import register
 
@@ -238,7 +238,7 @@ def loss_head(
     return head, balanced[:, 0]
 
 
-def state_of(end: DescentEnd, balanced: np.ndarray) -> dict[str, Array]:
+def state_of(end: Descent, balanced: np.ndarray) -> dict[str, Array]:
     """The arrays that score new items."""
     state = {"prototypes": end.prototypes, "eta": end.eta, "delta": end.delta, "refined": end.refined}
     return state | {"b": as_like(balanced, end.eta)}

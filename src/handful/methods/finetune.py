@@ -16,7 +16,7 @@ from __future__ import annotations
 from handful.core.arrays import Array, class_count
 from handful.core.parameters import Number, OneOf
 from handful.engines.descent import descend
-from handful.engines.infomax import BACKENDS, InfoMax
+from handful.engines.loss import BACKENDS, InfoMax
 from handful.methods.contract import BY_SHOTS, Info, Solution
 from handful.methods.registry import register
 from handful.methods.tim_gd import score_new

@@ -14,8 +14,7 @@ further biases pull the known classes towards equal sizes. The equations are in 
     P(class k or outlier | i, g) = softmax(l_i + bias) at the share g
     P(class k or outlier | i)    = sum_g weight(g) P(... | i, g),   outlier score o_i = P(outlier | i)
 
-The weights are the posterior of the share (`handful.engines.share`): who does not know the share believes in no single
-one. A share that is given has all the weight.
+The weights are the posterior of the share (`handful.engines.share`). A share that is given has all the weight.
 
 There are no gradients: a few passes over an [n, n] matrix, quadratic in the size of the pile.
 """
@@ -33,7 +32,7 @@ from handful.core.parameters import SHARE, Number, OneOf, Rule, inner_share, is_
 from handful.engines import share
 from handful.engines.density import Densities, Kernels, densities, kernels, score_items
 from handful.engines.density_kernel import can_solve, solve
-from handful.engines.infomax import BACKENDS
+from handful.engines.loss import BACKENDS
 from handful.engines.neighbours import Neighbours, smooth
 from handful.engines.share import Share
 from handful.methods.contract import Info, Solution

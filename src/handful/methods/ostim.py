@@ -24,7 +24,7 @@ from typing import Any
 from handful.core.arrays import Array, class_count, cosine_to, softmax, with_unknown
 from handful.core.parameters import Number, OneOf
 from handful.engines.descent import descend
-from handful.engines.infomax import BACKENDS, InfoMax
+from handful.engines.loss import BACKENDS, InfoMax
 from handful.methods.contract import BY_SHOTS, Info, Solution
 from handful.methods.registry import register
 

@@ -1,6 +1,6 @@
 """A project: a pile, what a person said of its items, and the answers computed from both.
 
-`items.py` and `reading.py` read, `labelling.py` labels, `said.py` stores what a person said, `outputs.py` writes.
+`items.py` and `reading.py` read, `labelling.py` labels, `events.py` stores what a person said, `outputs.py` writes.
 """
 
 from importlib import import_module

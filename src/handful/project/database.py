@@ -93,7 +93,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _check_kinds(folder: Path) -> None:
-    """Raise an error if a file or folder of a project is a link: SQLite would read or write elsewhere."""
+    """Raise an error if something in the folder of a project is a link: SQLite would read or write elsewhere."""
     _check_kind(folder, stat.S_ISDIR, "folder", links=True)
     for name in FOLDERS:
         _check_kind(folder / name, stat.S_ISDIR, "folder")

@@ -13,10 +13,10 @@ import numpy as np
 
 from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label
 from handful.project import promotion
+from handful.project.events import Class, Store
 from handful.project.pile import MAX_NAME_CHARACTERS
 from handful.project.refusal import Refusal
 from handful.project.runs import NONE, UNKNOWN, WRONG, facts_of, groups_of
-from handful.project.said import Class, Store
 from handful.project.state import State
 
 

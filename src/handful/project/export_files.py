@@ -21,7 +21,7 @@ from handful.core.checks import UNKNOWN_NAME
 from handful.features import FeatureTable
 from handful.features.feature_columns import one_kind
 from handful.features.table import free_name
-from handful.project.exports import FORMATS
+from handful.project.export_formats import FORMATS
 from handful.project.live import LiveProject, formats_of
 from handful.project.outputs import table_of_answers, write_json, write_rows
 from handful.project.pile import EXAMPLES, EXPORT_PREFIX, PILE, Source
@@ -74,11 +74,10 @@ def export(project: LiveProject, formats: Sequence[str], folder: str | None = No
 
     Parameters
     ----------
-    project : Project
+    project : LiveProject
         The project.
     formats : sequence of str
-        "csv", "parquet", any of `handful.project.exports.FORMATS`, or "sorted": copies of the files in a folder for
-        each label.
+        "csv", "parquet", any of `export_formats.FORMATS`, or "sorted": copies of the files in a folder for each label.
     folder : str, optional
         A folder that a person typed, see `checked_place`. By default a new one in the folder of the project.
 

@@ -20,7 +20,8 @@ from handful.features import FeatureTable, concatenate, is_sharded
 from handful.project.base_files import base_parameters
 from handful.project.database import FILE
 from handful.project.decision import check_decision
-from handful.project.exports import FORMATS, check_formats
+from handful.project.events import Store
+from handful.project.export_formats import FORMATS, check_formats
 from handful.project.items import (
     EMBEDDINGS,
     PICTURES,
@@ -37,7 +38,6 @@ from handful.project.items import (
     read_items,
     read_unlabelled,
 )
-from handful.project.said import Store
 from handful.project.sorting import SORT_WAYS
 from handful.project.trust import Agree, Request, is_agreed, remember
 from handful.utils.files import in_brief

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from handful.project.database import FILE, explained
+from handful.project.events import Store
+from handful.project.export_formats import FORMATS, TEXT_FORMATS
 from handful.project.items import EMBEDDINGS, TEXTS
 from handful.project.job import Job, check_trust, read_job, remember_job, stored_job
 from handful.project.loading import (
@@ -23,7 +25,6 @@ from handful.project.loading import (
 from handful.project.pile import PILE, UPLOADS, Pile, Source
 from handful.project.refusal import Refusal
 from handful.project.runs import check_enough, solve_pile
-from handful.project.said import Store
 from handful.project.state import State
 from handful.project.trust import Agree, agreed_model, model_of, refuse
 from handful.project.views import describe_state
@@ -381,5 +382,5 @@ def formats_of(source: Source) -> list[str]:
     """The formats of an export. Some are for pictures only, and the rows of a table of texts have no files to sort."""
     tables = ["csv", *["parquet"] * has_pyarrow()]
     if source.kind != TEXTS:
-        return [*tables, "coco", "fiftyone", "label-studio", "sorted"]
-    return [*tables, "label-studio", *["sorted"] * (not source.is_table)]
+        return [*tables, *sorted(FORMATS), "sorted"]
+    return [*tables, *TEXT_FORMATS, *["sorted"] * (not source.is_table)]

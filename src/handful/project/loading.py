@@ -15,6 +15,7 @@ import numpy as np
 from handful.core.arrays import at_usual_scale
 from handful.features import FeatureTable
 from handful.features.labels import NDArray
+from handful.project.events import Store
 from handful.project.items import EMBEDDINGS, TEXTS, kind_of, of_files, read_items
 from handful.project.job import Job, with_uploads
 from handful.project.pile import (
@@ -28,7 +29,6 @@ from handful.project.pile import (
     Pile,
     Source,
 )
-from handful.project.said import Store
 from handful.project.state import State
 from handful.project.text_items import read_text_files
 from handful.utils.files import printable, unique_names

@@ -27,7 +27,7 @@ from handful.features.feature_columns import one_kind
 from handful.features.parquet_file import arrow_table
 from handful.features.parts import part_name, part_numbers, read_note
 from handful.features.table import free_name
-from handful.project import exports
+from handful.project import export_formats
 from handful.project.database import FILE
 from handful.project.items import Progress, silent
 from handful.project.job import Job, job_entries
@@ -164,8 +164,8 @@ SCRATCH_FOLDER = ".handful-unfinished"
 
 def check_output(folder: Path, overwrite: bool, formats: Sequence[str] = (), sort: str | None = None) -> None:
     """Raise an error, before the work begins, if its results would replace others or cannot be written."""
-    if unknown_formats := [name for name in formats if name not in exports.FORMATS]:
-        raise ValueError(f"there is no export {unknown_formats[0]!r}; there are: {', '.join(exports.FORMATS)}")
+    if unknown_formats := [name for name in formats if name not in export_formats.FORMATS]:
+        raise ValueError(f"there is no export {unknown_formats[0]!r}; there are: {', '.join(export_formats.FORMATS)}")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{str(folder)!r} is a file: give a folder for the results")
     names = (*RESULT_FILES, *(f"{name}.json" for name in formats))
@@ -214,7 +214,7 @@ def write_outputs(
     folder : Path
         Where to write; files of earlier results are replaced.
     formats : iterable of str
-        Exports for other tools: any of `exports.FORMATS`.
+        Exports for other tools: any of `export_formats.FORMATS`.
     sort : {"copy", "link"}, optional
         Put copies of the pictures, or links to them, into a folder for each label. It replaces that of an earlier run.
     title : str
@@ -233,7 +233,7 @@ def write_outputs(
     """
     formats = list(formats)
     check_output(folder, True, formats, sort)
-    exports.check_formats(formats, labelled.pile.texts is not None)
+    export_formats.check_formats(formats, labelled.pile.texts is not None)
     sources, places = labelled.pile.files or (), list[Path]()
     if sort is not None:
         places = plan_places(labelled.pile, label_texts(labelled), folder / SCRATCH_FOLDER / SORTED_FOLDER)
@@ -253,7 +253,7 @@ def write_outputs(
             write_report(labelled, unfinished / "report.html", title, progress, run, folder)
             for name in formats:
                 classes = [str(one) for one in labelled.classes.tolist()]
-                file, content = exports.FORMATS[name](labelled.pile, labelled, labelled.model._method, classes)
+                file, content = export_formats.FORMATS[name](labelled.pile, labelled, labelled.model._method, classes)
                 write_json(content, unfinished / file)
             if sort is not None:
                 sort_files(sources, places, sort)

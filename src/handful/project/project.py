@@ -21,6 +21,7 @@ import numpy as np
 
 from handful.project.corrections import clean_label
 from handful.project.database import FILE, SIDECARS, NotWritten, claim, explained
+from handful.project.events import Store
 from handful.project.items import Embedder, Progress, silent
 from handful.project.job import OPTIONS, Job, check_paths, check_trust, remember_job, stored_job
 from handful.project.labelling import Labelled, label_items
@@ -30,7 +31,6 @@ from handful.project.outputs import write_outputs as write_files
 from handful.project.pile import PILE, UPLOADS
 from handful.project.promotion import promote, share_after
 from handful.project.runs import WRONG, Run, run_of
-from handful.project.said import Store
 from handful.project.sitting import Question, Sitting
 from handful.project.trust import Agree, refuse
 from handful.solving.check import Checked

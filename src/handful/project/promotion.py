@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from handful.core.parameters import AUTO, is_auto
+from handful.project.events import Store
 from handful.project.runs import UNKNOWN, Run
-from handful.project.said import Store
 from handful.solving.groups import check_names, example_count, lower_share
 
 Names = Mapping[int | str, str]  # of classes, by the number of a group: "2.1" is the first kind in group 2

@@ -21,8 +21,8 @@ from handful.project.summary import Comparison, compare
 from handful.utils.shares_in_words import about, is_low, percent, right_in_words, span
 
 if TYPE_CHECKING:
+    from handful.project.events import Said
     from handful.project.labelling import Labelled
-    from handful.project.said import Said
     from handful.project.state import State
 
 MAX_ID = 2**53 - 1  # the largest whole number that JavaScript has

@@ -21,11 +21,11 @@ import handful
 from handful.backbones.pictures import KNOWN_SUFFIXES
 from handful.core.answers import Answers
 from handful.project.database import FILE
+from handful.project.events import Store
 from handful.project.job import Job, read_job
 from handful.project.outputs import need_project
 from handful.project.pile import PILE
 from handful.project.runs import WRONG
-from handful.project.said import Store
 from handful.project.trust import is_agreed
 from handful.report.html_page import write_measured
 from handful.solving import check
@@ -215,7 +215,7 @@ class Sitting:
     def update_report(self) -> str:
         """Show what was measured in the report; return a sentence if that was not possible, or ""."""
         path = self.folder / REPORT_FILE
-        if not path.is_file():
+        if self.asked_by != "check" or not path.is_file():
             return ""
         document = self.document()
         try:

@@ -10,10 +10,10 @@ import numpy as np
 
 from handful.core.checks import UNKNOWN_NAME
 from handful.features.labels import NDArray
+from handful.project.events import Class, Said, Store
 from handful.project.pile import Pile
 from handful.project.refusal import Refusal
 from handful.project.runs import NONE, UNKNOWN, WRONG, RowAnswers, Run
-from handful.project.said import Class, Said, Store
 
 FIRST_SAMPLE = 10  # items that a check asks for first
 

@@ -6,10 +6,10 @@ With p_i the K probabilities of the classes and of unknown, and x the features a
     k_ij = exp(4 (x_i . x_j - 1))                                   how much an answer about i says about j
     i*   = argmax_i h_i sum_j h_j max(0, k_ij - max_{c chosen} k_cj)
 
-The next item is the one that is open itself and says most about other open items that no chosen item speaks for. So
-items are spread over the pile, and items that resemble nothing come late. To ask about the least sure items alone helps
-less than to ask about random ones (benchmarks/results/answers.md). Nobody has said yet what a new group of unknowns is:
-however sure it looks, its items count as half open.
+The next item is the one that is open itself and says most about other open items that are not similar to a chosen one.
+So items are spread over the pile, and items that resemble nothing come late. To ask about the least sure items alone
+helps less than to ask about random ones (benchmarks/results/answers.md). A new group of unknowns has no name yet:
+however sure it looks, its items count as at least half open.
 """
 
 from __future__ import annotations

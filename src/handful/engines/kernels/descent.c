@@ -52,7 +52,7 @@ INLINE real inverse_length(const real *v, integer n, real floor) {
 /* What the slopes need to know of each item: its class, its part in the means over queries and over examples. */
 INLINE void weigh_items(const integer *labels, integer n_support, integer n_query, integer ways, integer m,
                         real *target, real *from_queries, real *from_example) {
-    integer examples = 0; /* of the classes; those of no class weigh as `infomax.example_weights` says */
+    integer examples = 0; /* of the classes; those of no class weigh as `loss.example_weights` says */
     for (integer i = 0; i < n_support; i++) examples += labels[i] < ways;
     integer others = n_support - examples;
     real of_no_class = least(1, (real)examples / (real)(ways * (others > 1 ? others : 1)));

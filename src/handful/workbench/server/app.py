@@ -164,7 +164,7 @@ def _add_labels(api: APIRouter, project: LiveProject, write: Write) -> None:
 
     @api.post("/labels", response_model=dict[str, int])
     async def label(body: of.Labels) -> Any:
-        """Give many items a class; each becomes an example for the next run. `changed` is how many had another one."""
+        """Give many items a class; each becomes an example for the next run. `changed` is how many labels changed."""
         return JSONResponse({"changed": await write(edits.label, body.items, body.class_)})
 
     @api.post("/accept", response_model=dict[str, int])

@@ -1,4 +1,4 @@
-"""Check every request before the app sees it, and add the headers that restrict the browser to every answer.
+"""Check every request before the app sees it, and add to every answer the headers that restrict the browser.
 
 The server is for one person on one machine. Programs of other people cannot read the token. Other web pages that are
 open in the browser could send requests to this server, also under a name that leads to 127.0.0.1. The checks of Host
@@ -87,7 +87,7 @@ class Guard:
                 raise  # the server closes the connection, and the client sees that the answer is incomplete
 
     def _judge(self, scope: Scope) -> Response | None:
-        """A refusal, or the answer to a request that has the token; None lets the request pass."""
+        """A refusal, or the answer to a request for the page with the token; None lets the request pass."""
         headers = _headers(scope)
         host, method, path = headers.get("host", []), scope["method"], scope["path"]
         if (refusal := self._judge_form(scope, headers)) is not None:

@@ -36,8 +36,8 @@ class InfoMax:
         m_k  = w_k mean_Q p_ik
         loss = ce * -mean_S log(p_iy + e) - sum_k co_k mean_Q p_ik log(p_ik + e) + sum_k ma_k m_k log(m_k + e)
 
-    where an example of no class has the outlier output as its y. U of them weigh no more than the K examples of one
-    class: each has the weight min(1, K / U) in the mean. Many would pull the loss away from the classes.
+    where an example of no class has the outlier output as its y. U of them weigh no more than the S / N examples of
+    one class: each has the weight min(1, S / (N U)) in the mean. Many would pull the loss away from the classes.
 
     It is plain data, so that the array code and the kernel read the same description.
 
@@ -131,15 +131,6 @@ def example_weights(no_class: Array, ways: int) -> Array:
     limit = xp.minimum(xp.ones_like(shots), shots / at_least(unknown, 1.0))
     weight = 1 - no_class + limit * no_class
     return weight / xp.sum(weight, axis=-2, keepdims=True)
-
-
-class DescentEnd(Protocol):
-    """The final parameters of a descent, in memory or over a large pile."""
-
-    prototypes: Array  # [B, N, D]
-    eta: Array  # [B, N]
-    delta: Array  # [B, N]
-    refined: Any  # [B, N, D], if asked for
 
 
 @dataclass
