@@ -6,9 +6,10 @@ from _random_piles import Source
 from sklearn.datasets import load_digits
 
 import handful
+from handful.core.arrays import FLOOR
 from handful.core.metrics import auroc
 from handful.core.prepare import prepare
-from handful.engines.density import kernels
+from handful.engines.density import DENSITY_FLOOR, MAX_CLASS_WEIGHT, OUTLIER_FLOOR, kernels
 from handful.engines.evidence import ITEM, PILE, _ridge, bottlenecks
 from handful.engines.hidden import Hidden, hide_each
 from handful.engines.neighbours import smooth
@@ -134,6 +135,44 @@ def test_the_only_example_of_a_class_is_not_hidden(piles):
     assert np.isnan(result.examples["rank"]).all()
     assert np.isfinite(result.p_unknown).all()
     assert handful.solve(support, labels, pile.task.query[0], method="eol").examples is None
+
+
+def test_a_hidden_example_lands_where_the_equations_of_kdo_say():
+    """One task, each class shown twice: the passes of KDO as matrices of one fold, without anything shared."""
+    rng, ways, share, beta, e0 = np.random.default_rng(1), 3, 0.3, 6.0, 0.02
+    labels = np.repeat(np.arange(ways), 2)
+    x = np.eye(4)[np.append(labels, rng.integers(0, 4, 80))] + 0.4 * rng.normal(size=(86, 4))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    h = x @ x.T
+    landed = hide_each(h[None], labels[None], ways, np.array([beta]), np.array([e0]), np.array([share]), np.zeros(1))
+    target = np.append(np.full(ways, (1 - share) / ways), share)
+    e = np.exp(beta * (h - 1)) * (1 - np.eye(len(h)))
+    central = h[:6].sum(axis=1)
+    for k in range(ways):
+        first, second = sorted((2 * k, 2 * k + 1), key=lambda i: central[i])
+        for example, rank_in_class in ((first, 0), (second, 1)):
+            hidden = [sorted((2 * j, 2 * j + 1), key=lambda i: central[i])[rank_in_class] for j in range(ways)]
+            p = np.zeros((86, ways + 1))
+            for i in set(range(6)) - set(hidden):
+                p[i, labels[i]] = 2 + 4 / 1
+            free, weight = np.array([*hidden, *range(6, 86)]), np.ones(ways + 1)
+            for step in range(6):
+                length = np.sqrt(np.maximum(np.einsum("ik,ij,jk->k", p, h, p), FLOOR))
+                density = e @ p
+                logits = (beta * (h @ p) / length + np.log(density + DENSITY_FLOOR)) / 2
+                logits[:, ways] = np.log(density[:, ways] + OUTLIER_FLOOR * e0)
+                odds = np.exp(logits)
+                for _ in range(10 if step in (0, 1, 5) else 2):
+                    held = odds[6:] * weight
+                    weight = weight * target / (held / held.sum(axis=1, keepdims=True)).mean(axis=0)
+                    weight /= np.exp(np.log(weight[:ways]).mean())
+                    weight[:ways] = weight[:ways].clip(1 / MAX_CLASS_WEIGHT, MAX_CLASS_WEIGHT)
+                answers = odds * weight / (odds * weight).sum(axis=1, keepdims=True)
+                p[free] = answers[free]
+            assert landed.p_own[0, example] == pytest.approx(answers[example, k], rel=1e-4)
+            assert landed.p_unknown[0, example] == pytest.approx(answers[example, ways], rel=1e-4)
+            assert landed.rank[0, example] == (answers[6:, ways] < answers[example, ways]).mean()
+    assert landed.p_own[0].min() < 0.9  # the densities matter
 
 
 def test_folds_of_a_batch_are_those_of_each_task(piles):
