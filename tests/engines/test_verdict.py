@@ -10,7 +10,7 @@ from handful.core.arrays import FLOOR
 from handful.core.metrics import auroc
 from handful.core.prepare import prepare
 from handful.engines.density import DENSITY_FLOOR, MAX_CLASS_WEIGHT, OUTLIER_FLOOR, kernels
-from handful.engines.evidence import ITEM, PILE, _ridge, bottlenecks
+from handful.engines.evidence import ITEM, PILE, _ridge, bottlenecks, look
 from handful.engines.hidden import Hidden, hide_each
 from handful.engines.neighbours import smooth
 from handful.engines.share import PREPARATION
@@ -211,6 +211,50 @@ def test_ridge_regression_by_conjugate_gradients():
     h, seeds = y @ y.swapaxes(1, 2), np.eye(2)[None, [0, 0, 1, 1]]
     right = np.concatenate([seeds[0], np.zeros((26, 2))])
     np.testing.assert_allclose(_ridge(h, seeds)[0], np.linalg.solve(h[0] + np.eye(30), right), atol=1e-3)
+
+
+def test_the_numbers_of_an_item_are_those_of_their_definitions():
+    rng, ways = np.random.default_rng(2), 2
+    labels, n = np.array([0, 0, 0, 1, 1, ways]), 6 + 40  # two classes, one example of no class
+    x = np.eye(3)[np.append(labels, rng.integers(0, 3, 40))] + 0.5 * rng.normal(size=(n, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    h, p_unknown, classes = x @ x.T, rng.uniform(0.05, 0.95, 40), rng.dirichlet(np.ones(ways), 40)
+    seen = look(h[None], labels[None], ways, p_unknown[None], classes[None]).items[0]
+    number = {name: seen[:, k] for k, name in enumerate(ITEM)}
+
+    pile = range(6, n)
+    pairs = np.array([h[i, j] for i in pile for j in pile if i != j])
+    mean, spread = pairs.mean(), pairs.std()
+    odds = np.log(p_unknown / (1 - p_unknown))
+    nearest = [sorted(set(range(n)) - {i}, key=lambda j: -h[i, j])[:10] for i in range(n)]
+    w = np.array([[max(h[i, j], 0) * ((j in nearest[i]) + (i in nearest[j])) for j in range(n)] for i in range(n)])
+    w /= w.sum(axis=1, keepdims=True)
+    start = np.zeros((n, ways + 1))
+    for k in range(ways + 1):
+        start[np.flatnonzero(labels == k), k] = 1 / (labels == k).sum()
+    mass = start
+    for _ in range(12):
+        mass = 0.9 * w @ mass
+        mass[:6] = start[:6]
+    all_odds = np.concatenate([np.where(labels == ways, 4, -4), odds])
+    score = (h @ np.linalg.solve(h + np.eye(n), start[:, :ways])).max(axis=1)[6:]
+    widest = np.where(np.eye(n, dtype=bool), -np.inf, h)
+    for k in range(n):  # as Floyd and Warshall
+        widest = np.maximum(widest, np.minimum(widest[:, k, None], widest[k]))
+    own = [np.flatnonzero(labels == k) for k in range(ways)]
+    within = [np.mean([max(h[i, j] for j in own[k] if j != i) for i in own[k]]) for k in range(ways)]
+    for q, i in enumerate(pile):
+        k, others = classes[q].argmax(), sorted((h[i, j] for j in pile if j != i), reverse=True)
+        link, rank = widest[i, own[k]].max(), (np.sum(odds < odds[q]) + 0.5) / 40
+        expected = {
+            "log-odds": odds[q], "rank": np.log(rank / (1 - rank)),
+            "walk": np.log(0.9 * (w @ mass)[i, :ways].max() + 1e-6), "neighbours": w[i] @ all_odds,
+            "link": (link - mean) / spread, "link, own": (link - within[k]) / spread,
+            "surplus": (h[i, :5].max() - np.mean(others[:20])) / spread,
+            "density": (np.mean(others[:5]) - mean) / spread, "ridge": (np.sum(score < score[q]) + 0.5) / 40,
+        }  # fmt: skip
+        for name, value in expected.items():
+            assert number[name][q] == pytest.approx(value, abs=1e-3), name
 
 
 def test_new_items_get_nearly_what_the_pile_got(piles):
