@@ -10,7 +10,7 @@ const stepButton = (text, step) => {
 };
 const [before, after] = [stepButton("‹ Previous", -1), stepButton("Next ›", 1)];
 const findButton = make("button", { type: "button" }, "Go to its card");
-const closeButton = make("button", { type: "button", autofocus: "" }, "Close");
+const closeButton = make("button", { type: "button" }, "Close");
 detail.append(stage, make("p", { class: "buttons" }, before, position, after, findButton, closeButton));
 const looked = { item: null, opened: null, ids: [] };
 
@@ -34,8 +34,9 @@ function showDetail(item) {
     looked.ids = item.example ? groups[item.closest].examples.map(({ id }) => id) : groups.flatMap(({ grid }) => grid.ids);
   }
   drawDetail(item);
-  if (!detail.open) detail.showModal();
-  if (!detail.contains(document.activeElement) || document.activeElement === detail) closeButton.focus();
+  const isOpening = !detail.open;
+  if (isOpening) detail.showModal();
+  if (isOpening || !detail.contains(document.activeElement) || document.activeElement === detail) closeButton.focus();
 }
 
 function stepDetail(step) {
