@@ -6,7 +6,7 @@ from loops import loop
 
 import handful
 from handful.core.answers import Answers, ExpectedLabels
-from handful.core.decide import at_precision
+from handful.core.decide import at_false_unknown, at_precision
 from handful.features import Protocol, digits, draw
 
 
@@ -151,3 +151,18 @@ def test_items_whose_class_was_given_promise_nothing_of_the_others():
     assert answers.expected_precision == pytest.approx((0.6 + 0.7) / 2)
     assert answers.expected_precision_by_class["cat"].labels == 1
     assert answers.at_precision(0.69).labels.tolist() == ["cat", "unknown", "hen"]
+
+
+# The lowest threshold with few knowns above it
+
+
+def test_as_many_items_are_called_unknown_as_the_rate_of_lost_knowns_allows():
+    rng = np.random.default_rng(0)
+    for p in (rng.uniform(size=50), np.array([1.0, 0.5, 0.25, 0.25])):
+        for rate in (0.0, 0.1, 0.25, 0.5, 1.0):
+            called = p > at_false_unknown(p, rate)
+            lost = (1 - p[called]).sum() / (1 - p).sum()
+            assert lost <= rate + 1e-9
+            if not called.all():  # the next ones, which are alike, would be too much
+                following = p[p == p[~called].max()]
+                assert lost + (1 - following).sum() / (1 - p).sum() > rate + 1e-9
