@@ -208,7 +208,8 @@ def label_array(labels: Any) -> np.ndarray:
 
 def is_missing(values: np.ndarray) -> np.ndarray:
     """Where an object array of labels holds None or NaN."""
-    is_absent: np.ndarray = np.frompyfunc(_is_missing, 1, 1)(values).astype(bool)
+    with np.errstate(invalid="ignore"):  # on some Pythons the comparison of a NaN counts as an invalid operation
+        is_absent: np.ndarray = np.frompyfunc(_is_missing, 1, 1)(values).astype(bool)
     return is_absent
 
 
