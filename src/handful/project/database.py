@@ -220,7 +220,7 @@ class OpenDatabase:
 
     def copy_to(self, path: Path) -> None:
         """Write a copy of what is stored to a new file."""
-        with self._lock, closing(sqlite3.connect(path)) as copy:
+        with explained(path, writing=True), self._lock, closing(sqlite3.connect(path)) as copy:
             self.db.backup(copy)
 
     def close(self) -> None:
