@@ -532,7 +532,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         try:
             return validate_data(self, X, reset=reset, **_CHECKS)
         except ValueError as error:
-            if "feature names should match" not in str(error):
+            if "feature names should match" not in str(error) or set(X.columns) != set(self.feature_names_in_):
                 raise
             raise ValueError(f"{error}Give X[list(model.feature_names_in_)]: these columns in this order") from None
 

@@ -97,6 +97,10 @@ class Labelled(Answers):
             self.noun, self.expected_precision_interval,
         )  # fmt: skip
 
+    def __repr__(self) -> str:
+        unknown = int(self.unknown.sum())
+        return f"<Labelled: {len(self.pile)} items, {len(self.pile) - unknown} labelled, {unknown} unknown>"
+
     @property
     def share(self) -> dict[str, Any]:
         """How much of the pile is unknown."""

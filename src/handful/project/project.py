@@ -103,6 +103,9 @@ class Project:
                 "folder"
             )
 
+    def __repr__(self) -> str:
+        return f"Project({str(self.folder)!r})"
+
     @classmethod
     def of_job(cls, folder: Path, job: Job) -> Project:
         """A new project, which replaces one that is in the folder when it is labelled.

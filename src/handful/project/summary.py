@@ -199,7 +199,9 @@ class Outcome:
         if expected and self.precision_interval is not None:
             labels = sum(e.labels for e in (self.expected or {}).values())
             low, high = (f"{round(labels * end):,}" for end in self.precision_interval)
-            lines.append(f"Of the labels {low} to {high} are right, four times in five; `handful check` measures it.")
+            span = low if low == high else f"{low} to {high}"
+            how = "" if self.examples is None else "; `handful check` measures it"
+            lines.append(f"Of the labels {span} are right, four times in five{how}.")
         return [*lines, self.decision]
 
     def _examples_in_words(self, per_class: Mapping[str, int], none: int) -> list[str]:
