@@ -167,6 +167,20 @@ def test_a_label_follows_its_text_to_another_row(tmp_path):
     project.close()
 
 
+def test_rows_of_the_same_text_are_items_of_their_own(tmp_path):
+    texts = ["my card was stolen", "where is my money", "my card was stolen", "my card was stolen"]
+    (tmp_path / "t.csv").write_text("text\n" + "\n".join(texts) + "\n")
+    project, client = opened(tmp_path / "t.csv")
+    numbers = [one["id"] for one in items_of(client).values()]
+    assert len(set(numbers)) == 4
+    card = client.post("/classes", json={"name": "card"}).json()["id"]
+    client.post("/labels", json={"items": numbers[:1], "class": card})
+    project.close()
+    project, client = opened(tmp_path / "t.csv")  # also after it was stored
+    assert [one["class"] for one in items_of(client).values()] == [card, None, None, None]
+    project.close()
+
+
 def test_rows_without_a_text_are_no_items_and_stay_in_the_export(tmp_path):
     table = tmp_path / "tickets.csv"
     table.write_text(
