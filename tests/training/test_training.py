@@ -496,9 +496,9 @@ def test_a_base_killed_and_resumed_ends_with_the_same_bytes(tmp_path):
 
     assert start("whole").wait(120) == 0
     state, process = tmp_path / "killed.learning", start("killed")
-    while process.poll() is None and not state.exists():
+    while process.poll() is None and not (state.exists() and "feat" in Checkpoint(state).stages):
         time.sleep(0.01)
-    time.sleep(random.uniform(0, 0.15))
+    time.sleep(random.uniform(0, 0.05))
     process.kill()
     process.wait()
     assert Checkpoint(state).stages["feat"].reached["step"] > 0
