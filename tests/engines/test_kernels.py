@@ -17,7 +17,7 @@ import handful
 from handful.core.arrays import with_unknown
 from handful.core.prepare import prepare as prepare_arrays
 from handful.core.task import Task
-from handful.engines import density, density_kernel, kernels, neighbours, share, share_statistics
+from handful.engines import kernels, share
 from handful.engines.descent import descend, descend_all
 from handful.engines.preparation import prepare
 from handful.methods.eol import eol, eol_at_shares
@@ -101,7 +101,6 @@ def test_other_arrays_are_left_to_the_array_code():
     for other in (floats.astype(np.float16), floats.astype(np.float64), floats.astype(int)):
         assert not kernels.can_use("auto", floats, other)
     assert not kernels.can_use("array", floats)
-    assert not density_kernel.can_solve("auto", floats, floats[:, :1])
 
 
 def test_the_build_finds_no_compiler_where_none_works(tmp_path, monkeypatch):
@@ -297,13 +296,6 @@ def prepared_task(seed, shots, n_query, dimension, n_unknown=0, dtype=np.float64
     return prepared.support, codes, prepared.query
 
 
-def by_arrays(support, codes, query, ways, k, shares, passes, min_queries=None):
-    near = neighbours.smooth(support, query, k)
-    kernel = density.kernels(near, codes, ways)
-    end = density.densities(kernel, shares.astype(support.dtype), passes, min_queries)
-    return near, end, share_statistics.measure(kernel, codes, end) if shares.shape[1] == TRIED.shape[1] else None
-
-
 @needs_kernels
 @settings(max_examples=40, deadline=None)
 @given(
@@ -318,10 +310,9 @@ def by_arrays(support, codes, query, ways, k, shares, passes, min_queries=None):
 @example(seed=0, shots=[1], n_query=2, dimension=3, n_unknown=0, k=10, min_queries=20)
 def test_densities_in_double_precision(seed, shots, n_query, dimension, n_unknown, k, min_queries):
     of = *prepared_task(seed, shots, n_query, dimension, n_unknown), len(shots), k, TRIED, share.PASSES, min_queries
-    near, end, measured = by_arrays(*of)
-    items, end_in_c, measured_in_c = density_kernel.solve(*of)
+    (near, end, measured), (items, end_in_c, measured_in_c) = (share.solve(*of, backend) for backend in BACKENDS)
     close(near, items, ("items", "smooth", "degrees", "k"), rtol=0, atol=1e-10)
-    close(end, end_in_c, ("bias", "assignments", "floor", "beta", "probabilities"), rtol=1e-7, atol=1e-8)
+    close(end, end_in_c, ("bias", "assignments", "floor", "beta", "probabilities", "h"), rtol=1e-7, atol=1e-8)
     close(measured, measured_in_c, ("examples", "best", "spread", "squares", "cover"), rtol=1e-9, atol=1e-9)
     close(measured, measured_in_c, ("entropy", "excess"), rtol=1e-6, atol=1e-7)
     if n_query >= share.MIN_ITEMS:  # else the posterior is hardly the pile's
@@ -336,9 +327,8 @@ def test_densities_in_single_precision(level, at_level):
     for shots, n_query, dimension in [([5] * 5, 150, 64), ([1] * 3, 700, 20), ([2] * 30, 90, 130)]:
         for passes in [1, 11]:
             task = prepared_task(1, shots, n_query, dimension, dtype=np.float32)
-            of = *task, len(shots), 10, np.array([[0.3], [0.6]]), passes
-            near, end, _ = by_arrays(*of)
-            items, end_in_c, _ = density_kernel.solve(*of)
+            of = *task, len(shots), 10, np.array([[0.3], [0.6]], np.float32), passes, None
+            (near, end, _), (items, end_in_c, _) = (share.solve(*of, backend) for backend in BACKENDS)
             close(near, items, ["smooth"], rtol=0, atol=1e-6)
             difference = np.abs(end.probabilities - end_in_c.probabilities)
             assert np.median(difference) <= 1e-6

@@ -146,6 +146,7 @@ class Densities:
     floor: Array  # 5 e0, [B]
     beta: Array  # [B]
     probabilities: Array = field(repr=False)  # softmax(l + bias) of the queries, [B, G, N + 1, Q]
+    h: Array | None = field(default=None, repr=False)  # H between all items, [B, n, n]
 
     @property
     def pressure(self) -> Array:
@@ -186,7 +187,7 @@ def densities(kernel: Kernels, share: Array, passes: int = 11, min_queries: int 
     p = xp.concat([p_support, xp.zeros((batch, n_shares, ways + 1, n_query), dtype=kernel.h.dtype)], axis=-1)
     if not n_query:  # only the examples are there, and new items will be scored by them
         usual_bias[..., -1] = kernel.law(xp.zeros_like(share) + SHARE_WITHOUT_PILE)
-        return Densities(usual_bias, p, floor, kernel.beta, p[..., :0])
+        return Densities(usual_bias, p, floor, kernel.beta, p[..., :0], kernel.h)
     weight = xp.zeros_like(target) + 1  # exp(bias)
     bias = usual_bias
     for i in range(passes):
@@ -206,7 +207,7 @@ def densities(kernel: Kernels, share: Array, passes: int = 11, min_queries: int 
             weight = xp.exp(bias)
         last_p = p
         p = xp.concat([p_support, _posteriors(odds, weight)], axis=-1)
-    return Densities(xp.log(weight), last_p, floor, kernel.beta, p[..., n_support:])
+    return Densities(xp.log(weight), last_p, floor, kernel.beta, p[..., n_support:], kernel.h)
 
 
 def _limited(weight: Array) -> Array:

@@ -48,7 +48,7 @@ EXAMPLE_LEVELS = (10, 30, 50, 70)  # percentiles of the examples' similarity to 
 class Measured:
     """What is measured on the matrices of a batch of tasks; everything else follows from it.
 
-    The array version (`measure`) and the kernel (`handful.engines.density_kernel`) both fill it.
+    The array version (`measure`) and the kernel (`handful.engines.share`) both fill it.
     """
 
     labels: np.ndarray  # [B, S], N for an example of no class

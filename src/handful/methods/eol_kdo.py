@@ -147,15 +147,14 @@ def opinion(
     classes, p_unknown = (to_numpy(part).astype(np.float64) for part in first)
     state = {name: xp.stack([run.state[name] for run in runs], axis=1) for name in eol.INFO.state}
 
-    smooth, codes = to_numpy(items.smooth), to_numpy(codes)
-    h = smooth @ smooth.swapaxes(1, 2)
-    evidence = look(h, codes, ways, p_unknown, classes)
+    codes, h = to_numpy(codes), to_numpy(belief.end.h)
+    evidence = look(h, codes, ways, p_unknown, classes, backend)
     share = np.array(np.broadcast_to(inner_share(belief.outlier_share), (len(h),)), np.float64)
     end = belief.end
     beta, floor, pressure = (to_numpy(part).astype(np.float64) for part in (end.beta, end.floor, end.pressure))
     at_shares = zip(share, pressure, strict=True)
     usual = [np.interp(g, TRIED_SHARES, row) if len(row) > 1 else row[0] for g, row in at_shares]
-    hidden = hide_each(h, codes, ways, beta, floor / OUTLIER_FLOOR, share, np.array(usual))
+    hidden = hide_each(h, codes, ways, beta, floor / OUTLIER_FLOOR, share, np.array(usual), backend)
     interval = belief.interval if belief.interval is not None else np.stack([share, share], axis=1)
     pile = describe(evidence, codes, classes, p_unknown, share, interval, hidden)
     return Opinion(classes, p_unknown, evidence, pile, hidden, belief, state | kdo.state_of(items, belief))

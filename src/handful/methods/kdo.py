@@ -30,10 +30,9 @@ from array_api_compat import array_namespace
 from handful.core.arrays import Array, as_like, class_count, with_unknown
 from handful.core.parameters import SHARE, Number, OneOf, Rule, inner_share, is_auto
 from handful.engines import share
-from handful.engines.density import Densities, Kernels, densities, kernels, score_items
-from handful.engines.density_kernel import can_solve, solve
+from handful.engines.density import Densities, score_items
 from handful.engines.loss import BACKENDS
-from handful.engines.neighbours import Neighbours, smooth
+from handful.engines.neighbours import Neighbours
 from handful.engines.share import Share
 from handful.methods.contract import Info, Solution
 from handful.methods.registry import register
@@ -201,20 +200,10 @@ def smooth_and_believe(
     if is_auto(outlier_share):
         items, posterior = share.smooth_and_estimate(support, codes, query, ways, neighbours, backend)
         return items, _belief_of(posterior, query)
-    if can_solve(backend, support, query):
-        items, end, _ = solve(support, codes, query, ways, neighbours, as_column(outlier_share, query), passes)
-        return items, Belief(outlier_share, np.ones_like(end.bias[..., 0]), end)
-    items = smooth(support, query, neighbours)
-    return items, believe(outlier_share, kernels(items, codes, ways), codes, passes)
-
-
-def believe(outlier_share: Any, kernel: Kernels, labels: Array, passes: int) -> Belief:
-    """Run KDO at the share that is given, or at all shares that may be true."""
-    if is_auto(outlier_share):
-        return _belief_of(share.estimate(kernel, labels), kernel.h)
-    xp = array_namespace(kernel.h)
-    end = densities(kernel, as_column(outlier_share, kernel.h), passes)
-    return Belief(outlier_share, xp.ones_like(end.bias[..., 0]), end)
+    items, end, _ = share.solve(
+        support, codes, query, ways, neighbours, as_column(outlier_share, query), passes, backend=backend
+    )
+    return items, Belief(outlier_share, array_namespace(query).ones_like(end.bias[..., 0]), end)
 
 
 def _belief_of(posterior: Share, like: Array) -> Belief:
