@@ -28,7 +28,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import FLOOR, Array, at_least, class_count, class_means, cosine_to, norms, one_hot, unit
-from handful.engines.kernels import call, can_use
+from handful.engines.kernels import call, can_use, joined
 from handful.engines.loss import ADAM_EPSILON, BETA1, BETA2, PARAMETERS, Descent, Head, InfoMax
 
 NO_OUTLIER, CONSTANT, MINUS_MEAN = 0, 1, 2  # kinds of outlier logit, as descent.c numbers them
@@ -134,7 +134,7 @@ def _descend_in_c(
     support: Array, labels: Array, query: Array, heads: Sequence[InfoMax], ways: int, temperature: float, steps: int,
     learning_rate: float, learn: tuple[str, ...], refine: bool,
 ) -> list[Descent]:  # fmt: skip
-    support, query = np.ascontiguousarray(support), np.ascontiguousarray(query)
+    items = joined(support, query)
     labels = np.ascontiguousarray(labels, dtype=np.int64)
     if labels.size and not 0 <= labels.min() <= labels.max() <= ways:
         raise ValueError(f"labels are numbers from 0 to {ways}, got {labels.min()} to {labels.max()}")
@@ -159,7 +159,7 @@ def _descend_in_c(
     learned = sum(1 << bit for bit, name in enumerate(PARAMETERS) if name in learn)
     sizes = [batch, n_support, n_query, dimension, ways, len(heads), steps, kind, learned, refine]
     numbers = [temperature, learning_rate, BETA1, BETA2, ADAM_EPSILON, FLOOR]
-    call("descend", dtype, np.array(sizes, np.int64), np.array(numbers), support, labels, query, *losses, *ends)
+    call("descend", dtype, np.array(sizes, np.int64), np.array(numbers), items, labels, *losses, *ends)
     return [
         Descent(*(end[r] for end in ends[:6]), *((end[r] if refine else None) for end in ends[6:]))
         for r in range(len(heads))

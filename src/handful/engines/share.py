@@ -18,7 +18,7 @@ import numpy as np
 from handful.core.arrays import FLOOR, Array, as_like, class_count, with_unknown
 from handful.engines import density
 from handful.engines.density import Densities, densities, kernels
-from handful.engines.kernels import call, can_use
+from handful.engines.kernels import call, can_use, joined
 from handful.engines.neighbours import Neighbours, smooth
 from handful.engines.posterior import current
 from handful.engines.preparation import prepare
@@ -157,7 +157,7 @@ def _solve_in_c(
     support: np.ndarray, codes: np.ndarray, query: np.ndarray, ways: int, neighbours: int, shares: np.ndarray,
     passes: int, min_queries: int | None, measures: bool,
 ) -> tuple[Neighbours, Densities, Measured | None]:  # fmt: skip
-    x, codes = np.concatenate([support, query], axis=1), np.ascontiguousarray(codes, dtype=np.int64)
+    x, codes = joined(support, query), np.ascontiguousarray(codes, dtype=np.int64)
     (batch, n_items, dimension), (n_support, n_query), dtype = x.shape, (codes.shape[1], query.shape[1]), x.dtype
     n_shares, k = shares.shape[1], min(neighbours, n_items - 1)
     shares = np.array(np.broadcast_to(shares, (batch, n_shares)), np.float64, order="C")

@@ -184,7 +184,7 @@ def _answer(classes: np.ndarray, p_unknown: np.ndarray, like: Array) -> tuple[Ar
 @register(
     INFO,
     score_new=score_new,
-    chunk_factor=1 / 2,
+    chunk_factor=1,
     estimates_share=True,
     max_queries=MAX_QUERIES,
     rules=kdo.RULES

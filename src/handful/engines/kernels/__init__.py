@@ -87,3 +87,14 @@ def call(name: str, dtype: Any, *arrays: np.ndarray, level: str | None = None) -
     function = getattr(_library(), f"{name}_{TYPES[str(dtype)]}_{level or levels()[-1]}")
     if function(*(ctypes.c_void_p(a.ctypes.data) for a in arrays)):
         raise MemoryError(f"not enough memory for the kernel {name!r}: solve fewer tasks or a smaller pile at once")
+
+
+def joined(support: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """The examples and the pile, [B, S + Q, D]: the array that both are views of, as `prepare` returns them, or a copy."""
+    whole, n_support = support.base, support.shape[1]
+    shape = (len(support), n_support + query.shape[1], support.shape[2])
+    if whole is not None and whole is query.base and whole.shape == shape and whole.flags.c_contiguous:
+        parts = (support, whole[:, :n_support]), (query, whole[:, n_support:])
+        if all(x.strides == y.strides and x.ctypes.data == y.ctypes.data for x, y in parts):
+            return whole
+    return np.concatenate([support, query], axis=1)

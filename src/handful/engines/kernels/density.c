@@ -228,7 +228,7 @@ EXPORT int ENTRY(density)(const DensitySizes *sizes, const DensityNumbers *numbe
     const integer dimension = sizes->dimension, ways = sizes->ways, outputs = ways + 1, n_shares = sizes->shares;
     const integer width = padded(n_query, WIDE), unit = WIDE > COLS * LANES ? WIDE : COLS * LANES;
     const integer side = padded(n_support + width, unit), padded_d = padded(dimension, COLS * LANES);
-    const integer columns = padded(n_shares, LANES), n_rows = padded(outputs * n_shares, HEIGHT);
+    const integer columns = padded(n_shares, LANES), n_rows = outputs * n_shares + MAX_TILE;
     const integer stride = n_shares * width;
     const double density_floor = numbers->density_floor, floor = numbers->floor;
 

@@ -34,29 +34,28 @@ INLINE void walk(Sparse graph, const real *seeds, real *mass, real *next, intege
 INLINE void spanning_tree(const real *h, integer side, integer n, real *near, real *parent, real *is_in, integer *order,
                           integer *above, real *edge) {
     for (integer j = 0; j < side; j++) {
-        near[j] = j == 0 || j >= n ? LOWEST : h[j];
-        is_in[j] = j == 0 || j >= n ? LOWEST : 0; /* added to a similarity, it keeps an item from joining again */
-        parent[j] = 0;
+        near[j] = LOWEST;
+        is_in[j] = j < n ? 0 : LOWEST; /* added to a similarity, it keeps an item from joining again */
     }
-    for (integer t = 1; t < n; t++) {
+    for (integer t = 1, item = 0; t < n; t++) {
         vec best = fill(LOWEST), place = {0};
-        for (integer j = 0; j < side; j += LANES) {
-            const vec value = load(near + j);
-            place = where_less(best, value, fill((real)j), place);
-            best = larger(best, value);
-        }
-        integer lane = 0;
-        for (integer k = 1; k < LANES; k++) lane = best[k] > best[lane] ? k : lane;
-        const integer item = (integer)place[lane] + lane;
-        order[t] = item;
-        above[t] = (integer)parent[item];
-        edge[t] = best[lane];
         near[item] = is_in[item] = LOWEST;
         for (integer j = 0; j < side; j += LANES) {
             const vec before = load(near + j), value = load(h + item * side + j) + load(is_in + j);
+            const vec now = where_less(before, value, value, before);
             store(parent + j, where_less(before, value, fill((real)item), load(parent + j)));
-            store(near + j, larger(before, value));
+            store(near + j, now);
+            place = where_less(best, now, fill((real)j), place);
+            best = where_less(best, now, now, best);
         }
+        real tops[LANES], places[LANES];
+        store(tops, best);
+        store(places, place);
+        integer lane = 0;
+        for (integer k = 1; k < LANES; k++) lane = tops[k] > tops[lane] ? k : lane;
+        item = order[t] = (integer)places[lane] + lane;
+        above[t] = (integer)parent[item];
+        edge[t] = tops[lane];
     }
 }
 
@@ -92,7 +91,7 @@ EXPORT int ENTRY(look)(const EvidenceSizes *sizes, const EvidenceNumbers *number
                        const real *odds, real *out_mass, real *out_links, real *out_ridge, real *out_items,
                        double *out_mean, double *out_spread) {
     const integer n_support = sizes->n_support, n_query = sizes->n_query, n = n_support + n_query, ways = sizes->ways;
-    const integer width = padded(n, WIDE), columns = padded(ways, LANES), rows = padded(ways, HEIGHT);
+    const integer width = padded(n, WIDE), columns = padded(ways, LANES), rows = ways + MAX_TILE;
     const integer many = sizes->many, side = n_support + padded(n_query, WIDE) > width ? width + WIDE : width;
     const integer most_keys = many > sizes->nearest ? many : sizes->nearest;
 

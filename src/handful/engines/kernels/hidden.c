@@ -17,7 +17,7 @@ EXPORT int ENTRY(hide)(const HiddenSizes *sizes, const HiddenNumbers *numbers, c
                        const real *is_hidden, real *out_p) {
     const integer n_support = sizes->n_support, n_query = sizes->n_query, n = n_support + n_query;
     const integer ways = sizes->ways, outputs = ways + 1, folds = sizes->folds, width = padded(n, WIDE);
-    const integer columns = padded(folds, LANES), n_rows = padded(outputs * folds, HEIGHT), stride = folds * width;
+    const integer columns = padded(folds, LANES), n_rows = outputs * folds + MAX_TILE, stride = folds * width;
 
     Memory memory = {{0}, 0, 0};
     real *padded_h = MATRIX(&memory, n, width), *nothing = MATRIX(&memory, 1, width);

@@ -38,7 +38,7 @@ INLINE void apply(integer kind, real exponent, real *item, const real *base, int
 
 EXPORT int ENTRY(prepare)(const PrepareSizes *sizes, const double *floor, const real *support, const real *query,
                           const integer *kinds, const real *exponents, const real *base, real *means,
-                          real *out_support, real *out_query) {
+                          real *out) {
     const integer n_support = sizes->n_support, n_query = sizes->n_query, dimension = sizes->dimension;
     const integer n_items = n_support + n_query, padded_d = padded(dimension, LANES);
     const size_t bytes = (size_t)dimension * sizeof(real);
@@ -66,7 +66,7 @@ EXPORT int ENTRY(prepare)(const PrepareSizes *sizes, const double *floor, const 
                 for (integer step = begin; step < end; step++)
                     apply(kinds[step], exponents[step], item, base_mean, dimension, padded_d, (real)*floor);
                 if (end == sizes->steps) {
-                    memcpy(i < n_support ? out_support + s * dimension : out_query + q * dimension, item, bytes);
+                    memcpy(out + (b * n_items + i) * dimension, item, bytes);
                     continue;
                 }
                 for (integer d = 0; d < padded_d; d += LANES) store(sum + d, load(sum + d) + load(item + d));

@@ -6,7 +6,7 @@
 
 #define PANEL 2                      /* vectors of columns in a panel */
 #define WIDE (PANEL * LANES)         /* columns of a panel */
-#define HEIGHT (BYTES == 64 ? 8 : 4) /* rows of a tile: 8 x 2 sums fit 32 registers, 4 x 2 fit 16 */
+#define AT_ONCE (BYTES == 64 ? 6 : 4) /* rows that are sorted in at once: 6 x 2 or 4 x 2 registers */
 #define LOWEST ((real)-1e30)         /* below every similarity */
 
 INLINE real sum_of(const real *x, integer n) {
@@ -51,20 +51,29 @@ INLINE double spread_of(const real *h, integer side, integer n_support, integer 
     return sqrt(fmax(about, 0) / pairs);
 }
 
-/* The k largest of rows low.. of the columns of a panel, [k, WIDE], ascending. No item is compared with itself. */
+/* The k largest of rows low.. of the columns of a panel, [k, WIDE], ascending. No item is compared with itself.
+   Several rows go at once: memory that was just written is slow to read again. */
 static void k_largest(const real *h, integer side, real *keys, integer low, integer start, integer stop, integer k) {
     for (integer t = 0; t < k * WIDE; t++) keys[t] = LOWEST;
-    for (integer i = low; i < stop; i++) {
-        real row[WIDE];
-        vec x[PANEL];
-        memcpy(row, h + i * side + start, sizeof(row));
-        if (i >= start && i < start + WIDE) row[i - start] = LOWEST;
-        UNROLL for (int v = 0; v < PANEL; v++) x[v] = load(row + v * LANES);
+    for (integer i = low; i < stop; i += AT_ONCE) {
+        real rows[AT_ONCE * WIDE];
+        vec x[AT_ONCE][PANEL];
+        for (integer r = 0; r < AT_ONCE; r++) {
+            memcpy(rows + r * WIDE, h + (i + r < stop ? i + r : i) * side + start, WIDE * sizeof(real));
+            for (integer j = 0; j < WIDE; j++)
+                if (i + r >= stop || i + r == start + j) rows[r * WIDE + j] = LOWEST;
+        }
+        UNROLL for (int r = 0; r < AT_ONCE; r++)
+            UNROLL for (int v = 0; v < PANEL; v++) x[r][v] = load(rows + r * WIDE + v * LANES);
         for (integer t = k - 1; t >= 0; t--) /* what is larger stays in its row, what is smaller goes on */
             UNROLL for (int v = 0; v < PANEL; v++) {
-                const vec kept = load(keys + t * WIDE + v * LANES);
-                store(keys + t * WIDE + v * LANES, larger(kept, x[v]));
-                x[v] = smaller(kept, x[v]);
+                vec kept = load(keys + t * WIDE + v * LANES);
+                UNROLL for (int r = 0; r < AT_ONCE; r++) {
+                    const vec both = kept;
+                    kept = larger(both, x[r][v]);
+                    x[r][v] = smaller(both, x[r][v]);
+                }
+                store(keys + t * WIDE + v * LANES, kept);
             }
     }
 }
@@ -144,21 +153,26 @@ INLINE double make_panels(const real *h, integer side, real *h_panels, real *e_p
     return sum;
 }
 
-/* out = p M, for a matrix M between n items that is stored in panels; p is 0 after the first `count` items. */
+/* out = p M, for a matrix M between n items that is stored in panels; p is 0 after the first `count` items. Rows are
+   multiplied `tile` at a time; whatever is beyond n_rows in the last tile may be anything. */
+INLINE void product_tile(const real *panel, const real *p, real *out, integer width, integer count, const int tile) {
+    vec sums[MAX_TILE][PANEL] = {{{0}}};
+    for (integer j = 0; j < count; j++) {
+        vec of_m[PANEL];
+        UNROLL for (int v = 0; v < PANEL; v++) of_m[v] = load(panel + j * WIDE + v * LANES);
+        UNROLL for (int r = 0; r < tile; r++)
+            UNROLL for (int v = 0; v < PANEL; v++) sums[r][v] += of_m[v] * p[r * width + j];
+    }
+    UNROLL for (int r = 0; r < tile; r++)
+        UNROLL for (int v = 0; v < PANEL; v++) store(out + r * width + v * LANES, sums[r][v]);
+}
+
 static void product_with(const real *panels, const real *p, real *out, integer n_rows, integer n, integer width,
                          integer count) {
+    const integer tile = tile_of(n_rows);
     for (integer low = 0; low < width; low += WIDE)
-        for (integer i = 0; i < n_rows; i += HEIGHT) {
-            vec sums[HEIGHT][PANEL] = {{{0}}};
-            for (integer j = 0; j < count; j++) {
-                vec of_m[PANEL];
-                UNROLL for (int v = 0; v < PANEL; v++) of_m[v] = load(panels + (low * n + j * WIDE) + v * LANES);
-                UNROLL for (int r = 0; r < HEIGHT; r++)
-                    UNROLL for (int v = 0; v < PANEL; v++) sums[r][v] += of_m[v] * p[(i + r) * width + j];
-            }
-            UNROLL for (int r = 0; r < HEIGHT; r++)
-                UNROLL for (int v = 0; v < PANEL; v++) store(out + (i + r) * width + low + v * LANES, sums[r][v]);
-        }
+        FOR_TILE(tile, for (integer i = 0; i < n_rows; i += TILE)
+                           product_tile(panels + low * n, p + i * width, out + i * width + low, width, count, TILE))
 }
 
 /* exp(l) of a class, in place of the density: the root of the density times exp(beta cos / 2). What the examples add to
