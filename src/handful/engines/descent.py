@@ -51,36 +51,8 @@ def descend(
 ) -> Descent:
     """Minimise a loss over prototypes, scales and shifts, starting from the class means of the support.
 
-    Parameters
-    ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1; N for an example of no class, if the head has an outlier logit.
-    query : array [B, Q, D]
-        Prepared features of the pile.
-    head : Head
-        Computes the loss and its slopes.
-    ways : int, optional
-        N, the number of classes. By default it follows from the labels, none of which is N then.
-    temperature : float
-        The temperature tau.
-    steps, learning_rate : int, float
-        Number of steps of Adam, and its step size.
-    learn : tuple of str
-        The parameters that move.
-    refine : bool
-        Whether one step is added at the end, with an `InfoMax` head: prototypes c'_j = sum p_ij z_i / sum p_ij over
-        all items, and the logits of the queries with them.
-    history : bool
-        Whether to keep the loss before each step and after the last.
-    backend : {"auto", "array"}
-        "array" is NumPy or torch; "auto" takes the kernel where it computes this.
-
-    Returns
-    -------
-    Descent
-        The final parameters and logits.
+    Labels are 0 to N - 1, and N for an example of no class. `refine` adds a step at the end, with an `InfoMax` head:
+    prototypes c'_j = sum p_ij z_i / sum p_ij over all items. `history` keeps the loss before each step and at the end.
     """
     return descend_all(
         support, labels, query, [head], ways=ways, temperature=temperature, steps=steps, learning_rate=learning_rate,
@@ -103,18 +75,9 @@ def descend_all(
     history: bool = False,
     backend: str = "auto",
 ) -> list[Descent]:
-    """Minimise several losses over the same tasks, each as `descend` does, whose other parameters these are.
+    """Minimise several losses over the same tasks, each as `descend` does: in the kernel side by side, which is faster.
 
-    Parameters
-    ----------
-    heads : sequence of Head
-        One for each loss. The kernel runs them side by side, which takes less time than one after the other;
-        their outlier logits are all constants, all "mean" or all None.
-
-    Returns
-    -------
-    list of Descent
-        One for each head.
+    Their outlier logits are all constants, all "mean" or all None.
     """
     ways = class_count(labels) if ways is None else ways
     fused = [head for head in heads if isinstance(head, InfoMax)]

@@ -27,6 +27,7 @@ from handful.core.arrays import FLOOR
 from handful.engines.density import MIN_SPREAD
 from handful.engines.hidden import Hidden
 from handful.engines.kernels import call, can_use
+from handful.engines.share_statistics import percentiles
 
 ITEM = ("log-odds", "rank", "walk", "neighbours", "link", "link, own", "surplus", "density", "ridge")
 PILE = (
@@ -42,18 +43,10 @@ LEAST = 1e-4  # probabilities are kept so far from 0 and 1
 
 @dataclass
 class Evidence:
-    """What is seen of a batch of piles.
+    """What is seen of a batch of piles."""
 
-    Parameters
-    ----------
-    items : array [B, Q, F]
-        The numbers `ITEM` of each query.
-    carried : dict of arrays [B, ...]
-        What new items are compared with.
-    """
-
-    items: np.ndarray
-    carried: dict[str, np.ndarray]
+    items: np.ndarray  # the numbers `ITEM` of each query, [B, Q, F]
+    carried: dict[str, np.ndarray]  # what new items are compared with
 
 
 def log_odds(p: np.ndarray, least: float = LEAST) -> np.ndarray:
@@ -66,21 +59,7 @@ def log_odds(p: np.ndarray, least: float = LEAST) -> np.ndarray:
 def look(
     h: np.ndarray, codes: np.ndarray, ways: int, p_unknown: np.ndarray, classes: np.ndarray, backend: str = "auto"
 ) -> Evidence:
-    """See what the items of piles show; the numbers of the pile are left to `describe`.
-
-    Parameters
-    ----------
-    h : array [B, n, n]
-        Smoothed similarities, the examples first.
-    codes : array of int [B, S]
-        The class of each example; N for an example of no class.
-    ways : int
-        N, the number of known classes.
-    p_unknown : array [B, Q]
-        P(unknown) by the mean of EOL and KDO.
-    classes : array [B, Q, N]
-        P(class | known) by the same.
-    """
+    """See what the items of piles show, the examples first in h [B, n, n]; `describe` has the numbers of the pile."""
     n_support, n_query = codes.shape[1], p_unknown.shape[1]
     odds, of_examples = log_odds(p_unknown), np.where(codes < ways, -EXAMPLE_ODDS, EXAMPLE_ODDS)
     all_odds = np.concatenate([of_examples, odds], axis=1).astype(h.dtype)
@@ -192,14 +171,14 @@ def describe(
         return np.zeros((batch, len(PILE)))
     shots = np.maximum((codes < ways).sum(axis=1) / ways, 1)
     is_seen = np.isfinite(hidden.rank)
-    none = ~is_seen.any(axis=1)
-    rank = np.where(is_seen, hidden.rank, np.nan)
-    rank[none] = 0.0
-    odds = np.where(is_seen, log_odds(np.nan_to_num(hidden.p_unknown, nan=0.5)), np.nan)
-    odds[none] = 0.0
+    count = is_seen.sum(axis=1)
+    rank, odds = (
+        np.where(is_seen, values, 0).sum(axis=1) / np.maximum(count, 1)
+        for values in (hidden.rank, log_odds(np.nan_to_num(hidden.p_unknown, nan=0.5)))
+    )
     values = {
         "log shots": np.log(shots),
-        "nothing hidden": none.astype(np.float64),
+        "nothing hidden": (count == 0).astype(np.float64),
         "log items": np.full(batch, np.log(max(n_query, 8))),
         "log classes": np.full(batch, np.log(ways)),
         "estimate": np.asarray(share, np.float64),
@@ -208,9 +187,9 @@ def describe(
         "mean": p_unknown.mean(axis=1),
         "spread": evidence.items[..., ITEM.index("log-odds")].std(axis=1),
         "certainty": log_odds(classes.max(axis=-1), 1e-3).mean(axis=1),
-        "hidden: rank": np.nanmean(rank, axis=1),
-        "hidden: rank at 70 %": np.nanquantile(rank, 0.7, axis=1),
-        "hidden: log-odds": np.nanmean(odds, axis=1),
+        "hidden: rank": rank,
+        "hidden: rank at 70 %": percentiles(np.sort(hidden.rank, axis=1), count, (70,))[0],
+        "hidden: log-odds": odds,
     }
     return np.stack([values[name] for name in PILE], axis=-1)
 
@@ -273,7 +252,7 @@ def _within(examples: np.ndarray, codes: np.ndarray, ways: int) -> np.ndarray:
 
     `NO_OTHER` where no class has two examples.
     """
-    same = codes[:, :, None] == codes[:, None]
+    same = (codes[:, :, None] == codes[:, None]) & ~np.eye(codes.shape[1], dtype=bool)
     nearest = np.where(same, examples, -np.inf).max(axis=2)
     usable = np.isfinite(nearest) & (codes < ways)
     onehot = (codes[..., None] == np.arange(ways)) & usable[..., None]
@@ -288,13 +267,6 @@ def bottlenecks(others: np.ndarray, is_seed: np.ndarray) -> np.ndarray:
     """For each item and class, the smallest similarity on the best path to an example of the class: [B, n, N].
 
     The best paths run along the largest spanning tree (Prim), so they are found by one way up and one way down.
-
-    Parameters
-    ----------
-    others : array [B, n, n]
-        Similarities, with -inf on the diagonal.
-    is_seed : bool array [B, S, N]
-        Which class each of the first items is of.
     """
     batch, n_items, _ = others.shape
     task = np.arange(batch)

@@ -21,6 +21,8 @@ from handful.engines.density import (
     MAX_OUTLIER_WEIGHT,
     MIN_QUERIES_PER_CLASS,
     OUTLIER_FLOOR,
+    limited,
+    posteriors,
 )
 from handful.engines.kernels import call, can_use
 
@@ -30,52 +32,19 @@ MAX_FOLDS = 10  # of a class with more examples several are hidden at a time
 
 @dataclass
 class Hidden:
-    """Where each example landed when it was hidden; nan for the examples that were not.
+    """Where each example landed when it was hidden; nan for the examples that were not."""
 
-    Parameters
-    ----------
-    p_unknown : array [B, S]
-        P(unknown) of each example.
-    p_own : array [B, S]
-        The probability of its own class.
-    certainty : array [B, S]
-        The probability of its most probable class, given that it is of one of them.
-    rank : array [B, S]
-        The part of the pile that looks more known.
-    """
-
-    p_unknown: np.ndarray
-    p_own: np.ndarray
-    certainty: np.ndarray
-    rank: np.ndarray
+    p_unknown: np.ndarray  # P(unknown) of each example, [B, S]
+    p_own: np.ndarray  # the probability of its own class
+    certainty: np.ndarray  # the probability of its most probable class, given that it is of one of them
+    rank: np.ndarray  # the part of the pile that looks more known
 
 
 def hide_each(
     h: np.ndarray, codes: np.ndarray, ways: int, beta: np.ndarray, e0: np.ndarray, share: np.ndarray, usual: np.ndarray,
     backend: str = "auto",
 ) -> Hidden:  # fmt: skip
-    """Hide each example once.
-
-    Parameters
-    ----------
-    h : array [B, n, n]
-        Smoothed similarities of all items, the examples first.
-    codes : array of int [B, S]
-        The class of each example; N for an example of no class, which is not hidden.
-    ways : int
-        N, the number of known classes.
-    beta, e0 : array [B]
-        The sharpness of the kernel, and its mean over pairs of queries.
-    share : array [B]
-        The share of unknowns at which KDO is run.
-    usual : array [B]
-        The pressure that a pile too small to determine it has.
-
-    Returns
-    -------
-    Hidden
-        For each example.
-    """
+    """Hide each example once, with KDO at a share [B]; `usual` is the pressure of a pile too small to determine it."""
     (batch, n_support), n_query = codes.shape, h.shape[1] - codes.shape[1]
     onehot = codes[..., None] == np.arange(ways + 1)  # [B, S, N + 1]
     likeness = h[:, :n_support].sum(axis=2, dtype=np.float64)  # gives examples of a class an order that is their own
@@ -144,24 +113,11 @@ def _folds(
         logits[:, :, -1] = np.log(density[:, :, -1] + (OUTLIER_FLOOR * e0)[:, None, None])
         odds = np.exp(logits - logits.max(axis=2, keepdims=True))
         for _ in range(10 if i < 2 or i == PASSES - 1 else 2):
-            mean = _weighed(odds[..., n_support:], weight).mean(axis=-1)
-            weight = _limited(weight * target / np.maximum(mean, FLOOR))
+            mean = posteriors(odds[..., n_support:], weight).mean(axis=-1)
+            weight = limited(weight * target / np.maximum(mean, FLOOR))
         if trust < 1:
             bias = np.log(weight)
             bias -= np.log(weight[..., :-1].sum(axis=-1, keepdims=True))
             weight = np.exp(usual_bias + trust * (bias - usual_bias))
-        p = np.where(is_free, _weighed(odds, weight), fixed).astype(kind)
+        p = np.where(is_free, posteriors(odds, weight), fixed).astype(kind)
     return p
-
-
-def _weighed(odds: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    weighted = odds * weight[..., None].astype(odds.dtype)
-    weighted /= weighted.sum(axis=2, keepdims=True)
-    return np.asarray(weighted)
-
-
-def _limited(weight: np.ndarray) -> np.ndarray:
-    weight = weight / np.exp(np.log(weight[..., :-1]).mean(axis=-1, keepdims=True))
-    weight[..., :-1] = np.clip(weight[..., :-1], 1 / MAX_CLASS_WEIGHT, MAX_CLASS_WEIGHT)
-    weight[..., -1] = np.clip(weight[..., -1], 1 / MAX_OUTLIER_WEIGHT, MAX_OUTLIER_WEIGHT)
-    return weight

@@ -22,7 +22,7 @@ from handful.engines.kernels import call, can_use, joined
 from handful.engines.neighbours import Neighbours, smooth
 from handful.engines.posterior import current
 from handful.engines.preparation import prepare
-from handful.engines.share_statistics import TRIED_SHARES, Measured, best_of_weights, columns, measure
+from handful.engines.share_statistics import TRIED_SHARES, Measured, best_of_weights, columns, interpolate, measure
 
 PREPARATION = ("signed(0.6)", "l2", "task", "l2")
 NEIGHBOURS, PASSES = 10, 6
@@ -34,18 +34,10 @@ LOW, HIGH = 0.012, 0.975  # an end of the interval beyond these is 0 or 1
 
 @dataclass
 class Share:
-    """The posterior of the outlier share of each task of a batch.
+    """The posterior of the outlier share of each task of a batch."""
 
-    Parameters
-    ----------
-    above : array [B, G]
-        P(share > g) for each of `TRIED_SHARES`.
-    end : Densities, optional
-        KDO with the outliers held at each of these shares.
-    """
-
-    above: np.ndarray
-    end: Densities | None = None
+    above: np.ndarray  # P(share > g) for each of `TRIED_SHARES`, [B, G]
+    end: Densities | None = None  # KDO with the outliers held at each of these shares
 
     @property
     def weights(self) -> np.ndarray:
@@ -58,8 +50,8 @@ class Share:
         """The shares below which the true share lies with these probabilities, [B, L]."""
         shares = np.array([0.0, *TRIED_SHARES, 1.0])
         tiny = 1e-9 * np.arange(len(shares))  # so that it rises
-        below = np.concatenate([np.zeros((len(self.above), 1)), 1 - self.above, np.ones((len(self.above), 1))], axis=1)
-        return np.stack([np.interp(levels, row + tiny, shares) for row in below])
+        below = np.pad(1 - self.above, [(0, 0), (1, 1)], constant_values=(0, 1))
+        return interpolate(np.asarray(levels, float), below + tiny, shares)
 
     @property
     def estimate(self) -> np.ndarray:
@@ -77,35 +69,7 @@ class Share:
 def of_task(
     support: Array, labels: Array, query: Array, unknown: Array | None = None, *, backend: str = "auto"
 ) -> Share:
-    """Estimate the outlier share of each task of a batch.
-
-    Parameters
-    ----------
-    support : array [B, S, D]
-        Features of the examples, not prepared.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1.
-    query : array [B, Q, D]
-        Features of the pile, not prepared. Of a pile with more than `MAX_QUERIES` items a sample is used.
-    unknown : array [B, U, D], optional
-        Features of examples of no class, not prepared.
-    backend : {"auto", "array"}, default "auto"
-        How to compute: "auto" uses the kernels in C where they are there, "array" NumPy or torch alone.
-
-    Returns
-    -------
-    Share
-        The posterior of each task.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(40, 8)) + 2 * np.eye(8)[k] for k in range(3))
-    >>> pile = np.concatenate([cats[5:], dogs[5:], hens])
-    >>> share = of_task(np.concatenate([cats[:5], dogs[:5]])[None], np.repeat([[0, 1]], 5, axis=1), pile[None])
-    >>> bool(abs(share.estimate[0] - 40 / 110) < 0.1)
-    True
-    """
+    """Estimate the outlier share of each task of a batch from features that are not prepared; labels are 0 to N - 1."""
     ways = class_count(labels)
     query = query[:, sample(query.shape[1], MAX_QUERIES)]
     support, labels = with_unknown(support, labels, unknown)

@@ -42,30 +42,24 @@ INLINE void similarities(const real *items, integer dimension, real *g, integer 
     mirror(g, side, n);
 }
 
-/* Put the smaller of keys[i] and keys[j] into row i and the larger into row j, lane by lane; values follow their keys. */
-INLINE void exchange(real *keys, real *values, integer i, integer j) {
+/* Put the smaller of keys[i] and keys[j] into row i and the larger into row j, lane by lane. */
+INLINE void exchange(real *keys, integer i, integer j) {
     UNROLL for (int v = 0; v < PANEL; v++) {
         real *low = keys + i * WIDE + v * LANES, *high = keys + j * WIDE + v * LANES;
         const vec a = load(low), b = load(high);
         store(low, smaller(a, b));
         store(high, larger(a, b));
-        if (values != NULL) {
-            real *of_low = values + i * WIDE + v * LANES, *of_high = values + j * WIDE + v * LANES;
-            const vec of_a = load(of_low), of_b = load(of_high);
-            store(of_low, where_less(a, b, of_a, of_b));
-            store(of_high, where_less(a, b, of_b, of_a));
-        }
     }
 }
 
 /* Sort the first n rows in each lane: Batcher's merge exchange (Knuth, volume 3, algorithm 5.2.2 M). */
-static void sort(real *keys, real *values, integer n) {
+static void sort(real *keys, integer n) {
     integer half = 1;
     while (2 * half < n) half *= 2;
     for (integer p = half; p > 0; p /= 2)
         for (integer q = half, r = 0, d = p;; d = q - p, q /= 2, r = p) {
             for (integer start = r; start < n - d; start += 2 * p)
-                for (integer i = start; i < (start + p < n - d ? start + p : n - d); i++) exchange(keys, values, i, i + d);
+                for (integer i = start; i < (start + p < n - d ? start + p : n - d); i++) exchange(keys, i, i + d);
             if (q == p) break;
         }
 }
@@ -125,7 +119,7 @@ INLINE double best_of_queries(const real *h, integer side, real *keys, real *bes
             memcpy(row, h + i * side + start, WIDE * sizeof(real));
             if (i >= start && i < start + WIDE) row[i - start] = LOWEST;
         }
-        sort(keys, NULL, n_query);
+        sort(keys, n_query);
         UNROLL for (int v = 0; v < PANEL; v++) {
             vec sum = {0};
             for (integer i = 1; i < n_query; i++) sum += load(keys + i * WIDE + v * LANES) * draws[i - 1];
@@ -136,35 +130,31 @@ INLINE double best_of_queries(const real *h, integer side, real *keys, real *bes
     return usual / (double)n_query;
 }
 
-/* The mean over queries of the expected largest similarity to one random example of each class. */
-INLINE double best_of_examples(const real *h, integer side, real *keys, real *values, real *lines,
-                               const integer *codes, const real *class_shares, integer n_support, integer n,
-                               integer ways) {
-    real *before = lines, *expected = lines + WIDE, *parts = lines + 2 * WIDE;
+/* The mean over queries of the expected largest similarity to one random example of each class: an example is the largest
+   if the examples that are drawn of all other classes are below it. */
+INLINE double best_of_examples(const real *h, integer side, real *below, const integer *codes,
+                               const real *class_shares, integer n_support, integer n, integer ways) {
     double sum = 0;
-    for (integer start = n_support; start < n; start += WIDE) {
-        for (integer i = 0; i < n_support; i++)
-            for (integer v = 0; v < WIDE; v++) {
-                keys[i * WIDE + v] = h[i * side + start + v];
-                values[i * WIDE + v] = (real)codes[i];
+    for (integer start = n_support; start < n; start += LANES) {
+        vec expected = {0};
+        for (integer i = 0; i < n_support; i++) {
+            if (codes[i] == ways) continue;
+            const vec of_example = load(h + i * side + start), zero = {0};
+            vec chance = fill(class_shares[codes[i]]);
+            for (integer c = 0; c < ways; c++) store(below + c * LANES, c == codes[i] ? fill(1) : zero);
+            for (integer j = 0; j < n_support; j++) {
+                if (codes[j] == ways || codes[j] == codes[i]) continue;
+                const vec other = load(h + j * side + start), part = fill(class_shares[codes[j]]);
+                const vec is_below = j < i ? where_less(of_example, other, zero, part) /* of two that are equal, the first */
+                                           : where_less(other, of_example, part, zero);
+                store(below + codes[j] * LANES, load(below + codes[j] * LANES) + is_below);
             }
-        sort(keys, values, n_support);
-        memset(lines, 0, (size_t)((ways + 2) * WIDE) * sizeof(real));
-        for (integer i = 0; i < n_support; i++)
-            UNROLL for (int v = 0; v < PANEL; v++) {
-                const vec code = load(values + i * WIDE + v * LANES), zero = {0};
-                vec now = fill(1); /* P(no drawn example is more similar than this one) */
-                for (integer c = 0; c < ways; c++) {
-                    real *of_class = parts + c * WIDE + v * LANES;
-                    const vec is_class = where_less(magnitude(code - (real)c), fill((real)0.5), fill(class_shares[c]), zero);
-                    store(of_class, load(of_class) + is_class);
-                    now *= load(of_class);
-                }
-                real *last = before + v * LANES, *so_far = expected + v * LANES;
-                store(so_far, load(so_far) + load(keys + i * WIDE + v * LANES) * (now - load(last)));
-                store(last, now);
-            }
-        sum += (double)sum_of(expected, WIDE < n - start ? WIDE : n - start);
+            for (integer c = 0; c < ways; c++) chance *= load(below + c * LANES);
+            expected += of_example * chance;
+        }
+        real line[LANES];
+        store(line, expected);
+        sum += (double)sum_of(line, LANES < n - start ? LANES : n - start);
     }
     return sum / (double)(n - n_support);
 }
@@ -234,9 +224,9 @@ EXPORT int ENTRY(density)(const DensitySizes *sizes, const DensityNumbers *numbe
 
     Memory memory = {{0}, 0, 0};
     real *items = MATRIX(&memory, side, padded_d), *g = MATRIX(&memory, side, side), *t = MATRIX(&memory, side, side);
-    real *keys = MATRIX(&memory, side, WIDE), *values = MATRIX(&memory, n_support, WIDE);
+    real *keys = MATRIX(&memory, side, WIDE);
     real *line = MATRIX(&memory, 1, side > padded_d ? side : padded_d);
-    real *lines = MATRIX(&memory, ways + 2, WIDE), *factor = MATRIX(&memory, 1, side), *kth = MATRIX(&memory, 1, side);
+    real *lines = MATRIX(&memory, ways, WIDE), *factor = MATRIX(&memory, 1, side), *kth = MATRIX(&memory, 1, side);
     Sparse a = {MATRIX(&memory, n, n + 1), zeros(&memory, n * (n + 1) * 8), zeros(&memory, (n + 1) * 8)};
     real *h_panels = MATRIX(&memory, width, n_query), *e_panels = MATRIX(&memory, width, n_query);
     real *p = MATRIX(&memory, n_rows, width), *toward = MATRIX(&memory, n_rows, width);
@@ -248,10 +238,7 @@ EXPORT int ENTRY(density)(const DensitySizes *sizes, const DensityNumbers *numbe
     const Held held = {ways, n_shares, width, n_query, columns, MATRIX(&memory, outputs, columns),
                        MATRIX(&memory, n_shares, width), is_query, share, law, numbers->trust,
                        numbers->max_class_weight, numbers->max_outlier_weight, floor};
-    if (memory.is_full) {
-        free_all(&memory);
-        return 1;
-    }
+    if (memory.is_full) return free_all(&memory);
     for (integer j = 0; j < n_query; j++) is_query[j] = 1;
 
     for (integer b = 0; b < sizes->batch; b++) {
@@ -280,7 +267,7 @@ EXPORT int ENTRY(density)(const DensitySizes *sizes, const DensityNumbers *numbe
                          of_examples, density_of_examples, out_best + b * n_query, floor);
         if (sizes->measures) {
             for (integer c = 0; c < ways; c++) class_shares[c] = (class_weight[c] - 2) / 4; /* of one example */
-            best = best_of_examples(h, side, keys, values, lines, of_codes, class_shares, n_support, n, ways) -
+            best = best_of_examples(h, side, lines, of_codes, class_shares, n_support, n, ways) -
                    best_of_queries(h, side, keys, lines, draws, n_support, n);
         }
         const double measured[] = {(double)beta, e0, spread, squares, best / spread};
@@ -339,6 +326,5 @@ EXPORT int ENTRY(density)(const DensitySizes *sizes, const DensityNumbers *numbe
             out_entropy[bs] = entropy_of(p + ways * stride + s * width, n_query, (real)density_floor) / (double)n_query;
         }
     }
-    free_all(&memory);
-    return 0;
+    return free_all(&memory);
 }

@@ -222,8 +222,9 @@ INLINE void write_columns(const real *rows, integer stride, integer n, integer m
 }
 
 EXPORT int ENTRY(descend)(const DescentSizes *sizes, const DescentNumbers *numbers, const real *items,
-                          const integer *labels, const real *constant, const real *ce, const real *co, const real *ma, const real *w, real *out_c, real *out_eta, real *out_delta,
-                          real *out_support, real *out_query, real *out_p, real *out_refined, real *out_refined_logits) {
+                          const integer *labels, const real *constant, const real *ce, const real *co, const real *ma,
+                          const real *w, real *out_c, real *out_eta, real *out_delta, real *out_support,
+                          real *out_query, real *out_p, real *out_refined, real *out_refined_logits) {
     const integer n_support = sizes->n_support, n_query = sizes->n_query, dimension = sizes->dimension;
     const integer ways = sizes->ways, runs = sizes->runs, kind = sizes->kind, steps = sizes->steps;
     const integer n_items = n_support + n_query, outputs = ways + (kind != NO_OUTLIER);
@@ -245,10 +246,7 @@ EXPORT int ENTRY(descend)(const DescentSizes *sizes, const DescentNumbers *numbe
     real *target = MATRIX(&memory, ways + 1, m), *length = MATRIX(&memory, 1, m);
     real *from_queries = MATRIX(&memory, 1, m), *from_example = MATRIX(&memory, 1, m);
     real *small = MATRIX(&memory, 10, padded_rows), *marginal = MATRIX(&memory, 1, outputs);
-    if (memory.is_full) {
-        free_all(&memory);
-        return 1;
-    }
+    if (memory.is_full) return free_all(&memory);
     real *inverse = small, *scale = small + padded_rows, *eta = small + 2 * padded_rows;
     real *delta = small + 3 * padded_rows, *grad_eta = small + 4 * padded_rows, *grad_delta = small + 5 * padded_rows;
     real *moments = small + 6 * padded_rows;
@@ -350,6 +348,5 @@ EXPORT int ENTRY(descend)(const DescentSizes *sizes, const DescentNumbers *numbe
                 move_all(delta, grad_delta, moments + 2 * padded_rows, moments + 3 * padded_rows, padded_rows, adam);
         }
     }
-    free_all(&memory);
-    return 0;
+    return free_all(&memory);
 }

@@ -59,10 +59,12 @@ INLINE void spanning_tree(const real *h, integer side, integer n, real *near, re
     }
 }
 
-/* The link that an item has to each class is handed along an edge of the tree. */
-INLINE void hand_on(real *to, const real *from, real edge, integer columns) {
-    for (integer c = 0; c < columns; c += LANES)
-        store(to + c, larger(load(to + c), smaller(load(from + c), fill(edge))));
+/* What links one item to each class links another one as well, along an edge of the tree. */
+INLINE void hand_on(real *links, integer to, integer from, real edge, integer columns) {
+    for (integer c = 0; c < columns; c += LANES) {
+        real *link = links + to * columns + c;
+        store(link, larger(load(link), smaller(load(links + from * columns + c), fill(edge))));
+    }
 }
 
 /* Rows x, r and direction [N, width]; the products of H with the result are left in `image`. */
@@ -81,7 +83,8 @@ INLINE void conjugate_gradients(const real *h_panels, real *x, real *r, real *di
                 store(r + j, load(r + j) - (load(image + j) + load(direction + j)) * length);
             }
             const real turn = dot(r + row, r + row, width) / most(square, floor);
-            for (integer j = row; j < row + width; j += LANES) store(direction + j, load(r + j) + load(direction + j) * turn);
+            for (integer j = row; j < row + width; j += LANES)
+                store(direction + j, load(r + j) + load(direction + j) * turn);
         }
     }
     product_with(h_panels, x, image, ways, n, width, n);
@@ -104,10 +107,7 @@ EXPORT int ENTRY(look)(const EvidenceSizes *sizes, const EvidenceNumbers *number
     integer *order = zeros(&memory, n * 8), *above = zeros(&memory, n * 8);
     real *x = MATRIX(&memory, rows, width), *r = MATRIX(&memory, rows, width);
     real *direction = MATRIX(&memory, rows, width), *image = MATRIX(&memory, rows, width);
-    if (memory.is_full) {
-        free_all(&memory);
-        return 1;
-    }
+    if (memory.is_full) return free_all(&memory);
     for (integer b = 0; b < sizes->batch; b++) {
         const integer *of_codes = codes + b * n_support;
         real *of_walk = out_items + b * 5 * n_query, *neighbours = of_walk + n_query, *of_few = neighbours + n_query;
@@ -152,8 +152,8 @@ EXPORT int ENTRY(look)(const EvidenceSizes *sizes, const EvidenceNumbers *number
         spanning_tree(all, side, n, kth, line, is_in, order, above, edge);
         for (integer i = 0; i < n; i++)
             for (integer c = 0; c < columns; c++) links[i * columns + c] = i < n_support && of_codes[i] == c ? 1 : -1;
-        for (integer t = n - 1; t > 0; t--) hand_on(links + above[t] * columns, links + order[t] * columns, edge[t], columns);
-        for (integer t = 1; t < n; t++) hand_on(links + order[t] * columns, links + above[t] * columns, edge[t], columns);
+        for (integer t = n - 1; t > 0; t--) hand_on(links, above[t], order[t], edge[t], columns);
+        for (integer t = 1; t < n; t++) hand_on(links, order[t], above[t], edge[t], columns);
         for (integer i = 0; i < n; i++) {
             memcpy(out_mass + (b * n + i) * ways, mass + i * columns, (size_t)ways * sizeof(real));
             memcpy(out_links + (b * n + i) * ways, links + i * columns, (size_t)ways * sizeof(real));
@@ -166,6 +166,5 @@ EXPORT int ENTRY(look)(const EvidenceSizes *sizes, const EvidenceNumbers *number
             for (integer c = 1; c < ways; c++) score[i] = most(score[i], image[c * width + n_support + i]);
         }
     }
-    free_all(&memory);
-    return 0;
+    return free_all(&memory);
 }

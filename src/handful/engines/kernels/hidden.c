@@ -28,10 +28,7 @@ EXPORT int ENTRY(hide)(const HiddenSizes *sizes, const HiddenNumbers *numbers, c
     const Held held = {ways, folds, width, n_query, columns, MATRIX(&memory, outputs, columns),
                        MATRIX(&memory, folds, width), is_query, zeros(&memory, folds * 8), zeros(&memory, folds * 8),
                        numbers->trust, numbers->max_class_weight, numbers->max_outlier_weight, numbers->floor};
-    if (memory.is_full) {
-        free_all(&memory);
-        return 1;
-    }
+    if (memory.is_full) return free_all(&memory);
     for (integer j = n_support; j < n; j++) is_query[j] = 1;
 
     for (integer b = 0; b < sizes->batch; b++) {
@@ -65,6 +62,5 @@ EXPORT int ENTRY(hide)(const HiddenSizes *sizes, const HiddenNumbers *numbers, c
             for (integer c = 0; c < outputs; c++)
                 memcpy(out_p + ((b * folds + f) * outputs + c) * n, p + c * stride + f * width, (size_t)n * sizeof(real));
     }
-    free_all(&memory);
-    return 0;
+    return free_all(&memory);
 }

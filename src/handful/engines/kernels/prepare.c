@@ -46,10 +46,7 @@ EXPORT int ENTRY(prepare)(const PrepareSizes *sizes, const double *floor, const 
     real *x = MATRIX(&memory, n_items, padded_d), *sum = MATRIX(&memory, 1, padded_d);
     real *mean = MATRIX(&memory, 1, padded_d), *base_mean = MATRIX(&memory, 1, padded_d);
     double *whole = zeros(&memory, dimension * (integer)sizeof(double));
-    if (memory.is_full) {
-        free_all(&memory);
-        return 1;
-    }
+    if (memory.is_full) return free_all(&memory);
     memcpy(base_mean, base, bytes);
     for (integer b = 0; b < sizes->batch; b++)
         for (integer begin = 0, end; begin <= sizes->steps; begin = end + 1) { /* the steps up to the next task mean */
@@ -81,6 +78,5 @@ EXPORT int ENTRY(prepare)(const PrepareSizes *sizes, const double *floor, const 
             memcpy(means, mean, bytes); /* [task, mean, feature] */
             means += dimension;
         }
-    free_all(&memory);
-    return 0;
+    return free_all(&memory);
 }

@@ -214,7 +214,7 @@ INLINE void totals(const Held *held, const real *odds, const real *weight, const
     }
 }
 
-/* `_limited` of density.py, all shares at once. */
+/* `limited` of density.py, all shares at once. */
 INLINE void limit(const Held *held) {
     const integer ways = held->ways;
     for (integer s = 0; s < held->shares; s += LANES) {

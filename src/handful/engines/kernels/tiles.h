@@ -77,6 +77,8 @@ static void *zeros(Memory *memory, integer bytes) {
 }
 #define MATRIX(memory, rows, columns) zeros(memory, (integer)sizeof(real) * (rows) * (columns))
 
-static void free_all(Memory *memory) {
+/* Free it; whether there was too little of it. */
+static int free_all(Memory *memory) {
     while (memory->count > 0) free(memory->blocks[--memory->count]);
+    return memory->is_full;
 }

@@ -102,7 +102,8 @@ INLINE void write_totals(const vec *x, real *to) {
         const vec16 a = folded(x[0]), b = folded(x[1]), c = folded(x[ROWS / 2]), d = folded(x[ROWS - 1]);
         typedef float four __attribute__((vector_size(16)));
         four sum = {0};
-        UNROLL for (int k = 0; k < (int)(16 / sizeof(real)); k++) sum += (four){(float)a[k], (float)b[k], (float)c[k], (float)d[k]};
+        UNROLL for (int k = 0; k < (int)(16 / sizeof(real)); k++)
+            sum += (four){(float)a[k], (float)b[k], (float)c[k], (float)d[k]};
         memcpy(to, &sum, sizeof(sum));
         return;
     }
