@@ -23,7 +23,7 @@
 
 #define BLOCK_ROWS 48 /* items that stay in the second-level cache while all others pass by */
 
-typedef struct { /* as `solve` in density.py writes them */
+typedef struct { /* as `_solve_in_c` in share.py writes them */
     integer batch, n_support, n_query, dimension, ways, k, shares, passes, measures;
 } DensitySizes;
 typedef struct {

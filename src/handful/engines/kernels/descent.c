@@ -20,7 +20,7 @@ enum { PROTOTYPES = 1, ETA = 2, DELTA = 4 };                        /* what is l
 #define WIDTH (COLS * LANES)                                        /* features in a tile, and in a slab */
 #define TRANSPOSED_BYTES (128 << 10) /* items up to this size are kept twice, as rows and as columns */
 
-typedef struct { /* as `descend` in descent.py writes them */
+typedef struct { /* as `_descend_in_c` in descent.py writes them */
     integer batch, n_support, n_query, dimension, ways, runs, steps, kind, learn, refine;
 } DescentSizes;
 typedef struct {

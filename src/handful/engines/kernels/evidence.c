@@ -7,7 +7,7 @@
        links    the smallest similarity on the best path to an example of each class: along the largest spanning tree
        ridge    (H + I)^-1 applied to the examples of each class, by conjugate gradients */
 
-typedef struct { /* as `look` in evidence.py writes them */
+typedef struct { /* as `_see_in_c` in evidence.py writes them */
     integer batch, n_support, n_query, ways, nearest, few, many, walk_steps, ridge_steps;
 } EvidenceSizes;
 typedef struct {

@@ -5,7 +5,7 @@
        l_ik = 1/2 [beta cos(i, sum_j P_jk y_j) + log sum_j E_ij P_jk],   l_out = log(sum_j E_ij P_j,out + 5 e0)
        bias += log target - log mean over queries of softmax(l + bias),   P_free = softmax(l + bias) */
 
-typedef struct { /* as `hide_each` in hidden.py writes them */
+typedef struct { /* as `_folds_in_c` in hidden.py writes them */
     integer batch, n_support, n_query, ways, folds, passes;
 } HiddenSizes;
 typedef struct {
