@@ -16,7 +16,7 @@ from piles import PIXELS, fill, finish, start
 from typer.testing import CliRunner
 
 from handful.cli import app
-from handful.cli._questions import parse_answer
+from handful.cli.questions import parse_answer
 from handful.project.sitting import Sitting
 
 

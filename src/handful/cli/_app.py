@@ -1,13 +1,15 @@
-"""The Typer application, and commands whose options come in groups.
+"""The Typer application, and how a command declares its arguments and options.
 
-A command with many options takes them as a few dataclasses. Each field of such a dataclass is one option:
+A command with many options takes them as a few dataclasses. The fields of one are options under one heading of --help,
+the beginning of its docstring:
 
     @dataclass(frozen=True)
     class ReadingOptions:
-        strict: Annotated[bool, typer.Option("--strict", help="...")] = False
+        # with the docstring "Reading pictures: what happens with files that cannot be read."
+        strict: bool = option("Stop at the first picture that cannot be read.", False)
 
     @command()
-    def embed(pictures: ..., reading: ReadingOptions) -> None: ...
+    def embed(pictures: Path = argument("A folder of pictures."), *, reading: ReadingOptions) -> None: ...
 
 Typer itself sees a function with one parameter for each field.
 """
@@ -15,13 +17,12 @@ Typer itself sees a function with one parameter for each field.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import fields, is_dataclass
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 import typer
-from typer.models import ParameterInfo
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -30,13 +31,26 @@ app = typer.Typer(
     help="Few-shot open-set recognition: label a pile from a handful of examples and set the unknowns aside.",
 )
 Command = Callable[..., None]
+OUTPUT = ("--output", "-o")
+
+
+def argument(text: str, default: Any = ..., **rules: Any) -> Any:
+    """An argument with this help; without a default it must be given. `rules` are those of `typer.Argument`."""
+    return typer.Argument(default, help=text, **rules)
+
+
+def option(text: str, default: Any = None, *, names: Sequence[str] = (), panel: str | None = None, **rules: Any) -> Any:
+    """An option with this help, called as its parameter or by `names`. `rules` are those of `typer.Option`."""
+    return typer.Option(default, *names, help=text, rich_help_panel=panel, **rules)
 
 
 def command(parent: typer.Typer = app) -> Callable[[Command], Command]:
     """Register a command under the name of its function; parameters that are dataclasses become groups of options."""
 
     def register(function: Command) -> Command:
-        parent.command(name=function.__name__, help=_paragraphs(function.__doc__ or ""))(flatten(function))
+        paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+        text = "\n\n".join(" ".join(part.split()) for part in paragraphs)  # the terminal breaks lines where it needs to
+        parent.command(name=function.__name__, help=text)(flatten(function))
         return function
 
     return register
@@ -50,72 +64,41 @@ def flatten(function: Command) -> Command:
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Size:
-    ...     width: int = 1
-    ...     height: int = 2
+    ...     width: int = option("in pixels", 1)
+    ...     height: int = option("in pixels", 2)
     >>> def area(name: str, size: Size) -> None:
     ...     print(name, size.width * size.height)
     >>> flatten(area)(name="page", width=5, height=3)
     page 15
     """
-    hints = _annotations(function)
-    parameters: list[inspect.Parameter] = []
+    hints = get_type_hints(function)
     groups: dict[str, type[Any]] = {}
+    parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(function).parameters.items():
-        if is_dataclass(hints[name]) and isinstance(hints[name], type):
-            groups[name] = hints[name]
-            parameters += _parameters_of(hints[name])
+        if is_dataclass(hints[name]):
+            group = groups[name] = hints[name]
+            kinds, panel = get_type_hints(group), (group.__doc__ or "").partition(":")[0]
+            parameters += [_parameter(one.name, kinds[one.name], one.default, panel) for one in fields(group)]
         else:
-            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+            parameters.append(_parameter(name, hints[name], parameter.default))
 
     def flat(**values: Any) -> None:
-        arguments: dict[str, Any] = {
+        options: dict[str, Any] = {
             name: group(**{one.name: values.pop(one.name) for one in fields(group)}) for name, group in groups.items()
         }
-        function(**arguments, **values)
+        function(**options, **values)
 
-    flat.__name__, flat.__doc__, flat.__module__ = function.__name__, function.__doc__, function.__module__
+    flat.__name__, flat.__module__ = function.__name__, function.__module__
     flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     flat.__annotations__ = {one.name: one.annotation for one in parameters}
     return flat
 
 
-def _annotations(annotated: Any) -> dict[str, Any]:
-    """The annotations with their options. Python 3.10 wraps one whose default is None: Optional[Annotated[...]]."""
-    hints = get_type_hints(annotated, include_extras=True)
-    for name, hint in hints.items():
-        inner = [part for part in get_args(hint) if get_origin(part) is Annotated]
-        if get_origin(hint) is not Annotated and len(inner) == 1:
-            hints[name] = inner[0]
-    return hints
-
-
-def _parameters_of(group: type[Any]) -> list[inspect.Parameter]:
-    """A keyword parameter for each field; the class attribute `PANEL` is its heading in --help."""
-    hints = _annotations(group)
-    panel = getattr(group, "PANEL", None)
-    return [
-        inspect.Parameter(
-            one.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=one.default,
-            annotation=hints[one.name] if panel is None else _under(panel, hints[one.name]),
-        )
-        for one in fields(group)
-    ]
-
-
-def _under(panel: str, hint: Any) -> Any:
-    """The same annotation with its option under that heading; options are shared between groups, so it is a copy."""
-    if get_origin(hint) is not Annotated:
-        return hint
-    value_type, *details = get_args(hint)
-    details = [copy(detail) for detail in details]
-    for detail in details:
-        if isinstance(detail, ParameterInfo):
-            detail.rich_help_panel = panel
-    return Annotated[(value_type, *details)]
-
-
-def _paragraphs(text: str) -> str:
-    """A docstring whose paragraphs are one line each: the terminal breaks lines where it needs to."""
-    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
+def _parameter(name: str, kind: Any, default: Any, panel: str | None = None) -> inspect.Parameter:
+    """A parameter as Typer wants it. A flag has no opposite: --strict, and not also --no-strict."""
+    default = copy(default)  # options are shared between commands
+    if panel is not None:
+        default.rich_help_panel = panel
+    if kind is bool and not default.param_decls:
+        default.param_decls = (f"--{name.replace('_', '-')}",)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)

@@ -6,96 +6,67 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Any
 
 import typer
 
-from handful.cli._app import command
-from handful.cli._console import console_for, print_lines, progress_bars, stoppable
-from handful.cli._options import Json, TableOptions
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from handful.cli._app import OUTPUT, argument, command, option
+from handful.cli._console import Console
+from handful.cli._options import JSON, TableOptions
 
 COLOURS = {True: "green", False: "red", None: "yellow"}
 
 
 @dataclass(frozen=True)
 class DataOptions:
-    """Which features."""
+    """Features: which features."""
 
-    PANEL: ClassVar[str] = "Features"
-
-    features: Annotated[
-        Path | None, typer.Option(help="Features with labels, see `handful info`. Default: the built-in digits.")
-    ] = None
-    split: Annotated[str | None, typer.Option(help="Only this split of the features, as in novel.")] = None
-    base: Annotated[
-        Path | None,
-        typer.Option(
-            help="Features of the classes that the backbone was trained on, whose mean methods centre on; or a base "
-            "file, see `handful base`. Methods that learn from base classes need the latter."
-        ),
-    ] = None
+    features: Path | None = option("Features with labels, see `handful info`. Default: the built-in digits.")
+    split: str | None = option("Only this split of the features, as in novel.")
+    base: Path | None = option(
+        "Features of the classes that the backbone was trained on, whose mean methods centre on; or a base file, see "
+        "`handful base`. Methods that learn from base classes need the latter."
+    )
 
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """What a task looks like, and how many there are."""
+    """Tasks: what a task looks like, and how many there are."""
 
-    PANEL: ClassVar[str] = "Tasks"
-
-    tasks: Annotated[int, typer.Option(min=1, help="Tasks of each seed.")] = 1000
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds; they are 0, 1, 2, ...")] = 1
-    ways: Annotated[int, typer.Option(min=1, help="Known classes of a task.")] = 5
-    shots: Annotated[int, typer.Option(min=1, help="Examples of each class.")] = 5
-    queries: Annotated[int, typer.Option(min=1, help="Queries of each class in a balanced task.")] = 15
-    outlier_queries: Annotated[
-        int | None,
-        typer.Option(min=1, help="Queries of each unknown class, if not as many as --queries."),
-    ] = None
-    outlier_ways: Annotated[int, typer.Option(min=1, help="Unknown classes of a task.")] = 5
-    broad: Annotated[
-        bool, typer.Option("--broad", help="Take unknown items from all other classes instead of a few.")
-    ] = False
-    unequal: Annotated[
-        float | None,
-        typer.Option(help="Classes of unequal size: a Dirichlet concentration, the smaller the more unequal."),
-    ] = None
+    tasks: int = option("Tasks of each seed.", 1000, min=1)
+    seeds: int = option("How many seeds; they are 0, 1, 2, ...", 1, min=1)
+    ways: int = option("Known classes of a task.", 5, min=1)
+    shots: int = option("Examples of each class.", 5, min=1)
+    queries: int = option("Queries of each class in a balanced task.", 15, min=1)
+    outlier_queries: int | None = option("Queries of each unknown class, if not as many as --queries.", min=1)
+    outlier_ways: int = option("Unknown classes of a task.", 5, min=1)
+    broad: bool = option("Take unknown items from all other classes instead of a few.", False)
+    unequal: float | None = option("Classes of unequal size: a Dirichlet concentration, the smaller the more unequal.")
 
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """Which methods, and what is printed about them."""
+    """Comparison: which methods, and what is printed about them."""
 
-    PANEL: ClassVar[str] = "Comparison"
-
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            help='These methods instead of the sixteen of the paper. "eol, simpleshot+knn" names a method and a pair.'
-        ),
-    ] = None
-    against: Annotated[str | None, typer.Option(help="Also print differences to this method, task by task.")] = None
-    paper: Annotated[bool, typer.Option("--paper", help="Print the figures of the paper beside.")] = False
-    plots: Annotated[bool, typer.Option("--plots", help="Also draw curves, histograms and one optimisation.")] = False
+    methods: str | None = option(
+        'These methods instead of the sixteen of the paper. "eol, simpleshot+knn" names a method and a pair.'
+    )
+    against: str | None = option("Also print differences to this method, task by task.")
+    paper: bool = option("Print the figures of the paper beside.", False)
+    plots: bool = option("Also draw curves, histograms and one optimisation.", False)
 
 
 @command()
 def bench(
-    name: Annotated[str, typer.Argument(help="balanced, imbalanced, sweep-b, ablation or claims.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the tables and results.")] = Path(
-        "handful-bench"
-    ),
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Processes at once, at most. Default: one per core.")
-    ] = None,
+    name: str = argument("balanced, imbalanced, sweep-b, ablation or claims."),
+    output: Path = option("Folder for the tables and results.", Path("handful-bench"), names=OUTPUT),
+    jobs: int | None = option("Processes at once, at most. Default: one per core.", names=("--jobs", "-j"), min=1),
     *,
     data: DataOptions,
     comparison: ComparisonOptions,
     kind: TaskOptions,
     table: TableOptions,
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """Compare methods on many tasks: the tables of the paper, its sweep over b, its ablation, its claims.
 
@@ -107,7 +78,7 @@ def bench(
     """
     from handful.bench import report as job
     from handful.core.base import is_base, read_base
-    from handful.features import FeatureTable, Protocol, read
+    from handful.features import Protocol, read
     from handful.utils.threads import available_threads
 
     protocol = Protocol(
@@ -116,35 +87,30 @@ def bench(
     )  # fmt: skip
     features = None if data.features is None else read(data.features, warn=False, **table.arguments())
     base: Any = None
-    if data.base is not None:
-        base = read_base(data.base) if is_base(data.base) else read(data.base, warn=False, **table.arguments())
-    if isinstance(base, FeatureTable):
+    if data.base is not None and is_base(data.base):
+        base = read_base(data.base)
+    elif data.base is not None:
+        base = read(data.base, warn=False, **table.arguments())
         base = base.of_split("base") or base
     if features is not None and data.split is not None:
         features = features.select(split=data.split)
-    console = console_for(as_json)
+    console = Console(aside=as_json)
     if features is not None and features.about_columns:
-        print_lines(console, [f"{data.features}: {features.about_columns}"])
-    stored = f"Finished tasks are stored in {output}: the same command continues from there."
-    with stoppable(console, stored), progress_bars(console, "tasks") as progress:
+        console.print(f"{data.features}: {features.about_columns}")
+    with console.work("tasks", f"Finished tasks are stored in {output}: the same command continues from there.") as bar:
         outcome = job.perform(
             name, features, base, output=output, methods=comparison.methods, protocol=protocol, tasks=kind.tasks,
             seeds=kind.seeds, jobs=jobs or available_threads(),
             against=comparison.against, paper=comparison.paper, plots=comparison.plots,
-            command=shlex.join(["handful", *sys.argv[1:]]), progress=progress,
+            command=shlex.join(["handful", *sys.argv[1:]]), progress=bar,
         )  # fmt: skip
     if as_json:
         typer.echo(outcome.files["json"].read_text("utf-8"), nl=False)
         return
-    _print_outcome(console, outcome)
-
-
-def _print_outcome(console: Console, outcome: Any) -> None:
-    for table in outcome.tables:
-        console.print(table.to_rich(), "")
+    for one in outcome.tables:
+        console.terminal.print(one.to_rich(), "")
     for verdict in outcome.claims:
-        console.print(f"[{COLOURS[verdict.holds]}]{verdict.word}[/]: {verdict.statement}")
-        detail = verdict.narrowest or verdict.remark
-        if detail:
-            console.print(f"    {detail}" + (" (the narrowest)" if verdict.narrowest else ""), markup=False)
-    print_lines(console, ["Written: " + ", ".join(str(path) for path in outcome.files.values())])
+        console.terminal.print(f"[{COLOURS[verdict.holds]}]{verdict.word}[/]: {verdict.statement}")
+        if detail := verdict.narrowest or verdict.remark:
+            console.print(f"    {detail}" + (" (the narrowest)" if verdict.narrowest else ""), wrap=True)
+    console.print("Written: " + ", ".join(str(path) for path in outcome.files.values()))

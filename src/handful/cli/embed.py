@@ -3,93 +3,102 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
-import typer
-
-from handful.cli._app import command
-from handful.cli._console import (
-    CACHE_KEPT,
-    PARTS_KEPT,
-    Progress,
-    console_for,
-    print_json,
-    print_lines,
-    print_skipped,
-    progress_bars,
-    skipped_rows,
-    stoppable,
+from handful.cli._app import OUTPUT, argument, command, option
+from handful.cli._console import CACHE_KEPT, PARTS_KEPT, Console, Progress, print_json, skipped_rows
+from handful.cli._options import (
+    JSON,
+    MEAN,
+    OVERWRITE,
+    STD,
+    TEXT,
+    ClusterOptions,
+    ReadingOptions,
+    parse_pixel_numbers,
 )
-from handful.cli._options import BackboneOptions, ClusterOptions, Json, Overwrite, ReadingOptions, TextColumn
 
 
 @dataclass(frozen=True)
 class DatasetOptions:
-    """Which data set, and which of its classes."""
+    """Data sets: which data set, and which of its classes."""
 
-    PANEL: ClassVar[str] = "Data sets"
+    dataset: str | None = option(
+        "PICTURES is a data set of `handful train --list-datasets`: its name, or auto: found by its files."
+    )
+    split: str | None = option("Only the classes of this split of the data set: base, val or novel.")
 
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            help="PICTURES is a data set of `handful train --list-datasets`: its name, or auto: found by its files."
-        ),
-    ] = None
-    split: Annotated[
-        str | None, typer.Option(help="Only the classes of this split of the data set: base, val or novel.")
-    ] = None
+
+@dataclass(frozen=True)
+class BackboneOptions:
+    """Backbone: the network that turns pictures or texts into features, and what its input looks like."""
+
+    backbone: str | None = option(
+        "The backbone: for pictures good (two networks, the default), fast (one, three times as fast) or best (three, "
+        "slower still); a name that `handful backbones` lists; an .onnx file; or a folder with an encoder of texts. "
+        "Default for texts: minilm."
+    )
+    size: int | None = option("Pixels per side of its input. Needed for an .onnx file that does not say it.")
+    mean: str | None = MEAN
+    std: str | None = STD
+    preset: str | None = option(
+        "How the network of an .onnx file wants its pictures: clip, dinov2, imagenet or siglip."
+    )
+    device: str | None = option(
+        "Where the network runs. Default: auto, the best that the installed ONNX Runtime can use.",
+        metavar="auto|cpu|cuda|coreml|directml",
+    )
+    base: Path | None = option(
+        "The classes that the backbone was trained on: a folder of pictures, a file of features, or a "
+        ".base.safetensors. Their mean is stored with the features. Default: MODEL.base.safetensors, if it is beside "
+        "MODEL.onnx."
+    )
+
+    def name_for(self, kind: str) -> str:
+        """The backbone for items of a kind: the one that the user named, or the default; "" for embeddings."""
+        from handful.backbones.catalogue import concrete_name
+        from handful.project.items import default_backbone
+
+        return concrete_name(self.backbone or default_backbone(kind))
+
+    def input_options(self) -> dict[str, Any]:
+        """The keyword arguments of `handful.backbones.load_backbone`."""
+        named = {"size": self.size, "preset": self.preset, "device": self.device}
+        options = {name: value for name, value in named.items() if value is not None}
+        return options | parse_pixel_numbers(mean=self.mean, std=self.std)
 
 
 @dataclass(frozen=True)
 class RayOptions(ClusterOptions):
-    """Where the work is done, and in parts of which size."""
+    """Many machines: where the work is done, and in parts of which size."""
 
-    shard_size: Annotated[
-        int,
-        typer.Option(min=1, help="With --engine ray: how many pictures a machine gets at a time; one file each."),
-    ] = 256
+    shard_size: int = option(
+        "With --engine ray: how many pictures a machine gets at a time; one file each.", 256, min=1
+    )
 
 
 @command()
 def embed(
-    pictures: Annotated[
-        Path,
-        typer.Argument(
-            help="A folder of pictures, whose folders become labels; or a data set, see --dataset. Or texts: a table "
-            "(.csv, .jsonl, .parquet), or a folder of .txt files."
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help=".parquet, .npz, .safetensors ...; with --engine ray also a folder, of Parquet parts. Default: "
-            "features.parquet, or features.npz if PyArrow is not installed.",
-        ),
-    ] = None,
-    overwrite: Overwrite = False,
+    pictures: Path = argument(
+        "A folder of pictures, whose folders become labels; or a data set, see --dataset. Or texts: a table (.csv, "
+        ".jsonl, .parquet), or a folder of .txt files."
+    ),
+    output: Path | None = option(
+        ".parquet, .npz, .safetensors ...; with --engine ray also a folder, of Parquet parts. Default: "
+        "features.parquet, or features.npz if PyArrow is not installed.",
+        names=OUTPUT,
+    ),
+    overwrite: bool = OVERWRITE,
     *,
     dataset: DatasetOptions,
     backbone: BackboneOptions,
-    base: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=BackboneOptions.PANEL,
-            help="The classes that the backbone was trained on: a folder of pictures, a file of features, or a "
-            ".base.safetensors. Their mean is stored with the features. Default: MODEL.base.safetensors, if it is "
-            "beside MODEL.onnx.",
-        ),
-    ] = None,
     reading: ReadingOptions,
-    text: TextColumn = None,
-    label: Annotated[
-        str | None,
-        typer.Option(rich_help_panel="Tables and arrays", help="The column of labels in a table of texts."),
-    ] = None,
+    text: str | None = TEXT,
+    label: str | None = option("The column of labels in a table of texts.", panel="Tables and arrays"),
     cluster: RayOptions,
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """Turn pictures or texts into features, for `handful bench`, `handful label` or other programs.
 
@@ -119,21 +128,20 @@ def embed(
     cluster.check()
     on_cluster, of_data_set = cluster.engine == "ray", dataset.dataset is not None
     is_text = not of_data_set and pictures.exists() and kind_of(pictures, text=text) == "texts"
-    _check(pictures, dataset, on_cluster, is_text, text or label, base)
+    _check(pictures, dataset, on_cluster, is_text, text or label, backbone.base)
     if output is None:
         output = Path("features.parquet" if has_pyarrow() else "features.npz")
     if not (on_cluster and (output.is_dir() or not output.suffix)):  # a folder of parts has checks of its own
         check_file(output, overwrite, tuple(WRITERS))
-    kind, console = "texts" if is_text else "pictures", console_for(as_json)
-    with (
-        stoppable(console, PARTS_KEPT if on_cluster else CACHE_KEPT * reading.cache),
-        progress_bars(console, kind) as progress,
-    ):
+    kind, console = "texts" if is_text else "pictures", Console(aside=as_json)
+    with console.work(kind, PARTS_KEPT if on_cluster else CACHE_KEPT * reading.cache) as progress:
         network = load_for(kind, backbone.backbone, backbone.input_options())
         how: dict[str, Any] = {"progress": progress, "strict": reading.strict, "cache": reading.cache}
         classes = None
         if not is_text:  # before the pile: if the base classes do not fit, nothing is written
-            classes = find_base_mean(base, network, lambda folder: read_pile(folder, network, what="base", **how))
+            classes = find_base_mean(
+                backbone.base, network, lambda folder: read_pile(folder, network, what="base", **how)
+            )
         mean = None if classes is None else classes.mean
         embedded: Any  # a table, or what is known of a folder of parts
         if on_cluster:
@@ -142,7 +150,7 @@ def embed(
             embedded = embed_folder(
                 pictures, Recipe(backbone.name_for(kind), backbone.input_options()), output, network,
                 size=cluster.shard_size, address=cluster.address, replace=overwrite, strict=reading.strict,
-                base_mean=mean, progress=lambda done, total: progress("pile", done, total),
+                base_mean=mean, progress=partial(progress, "pile"),
             )  # fmt: skip
         else:
             if of_data_set:
@@ -165,43 +173,37 @@ def embed(
         return
     count = len({*embedded.label_names} - {"", None})
     first = f"{len(embedded.names):,} {kind}, {count} labels, {network.dimension} features each: {output}"
-    print_lines(console, [first, *notes])
-    print_skipped(console, skipped)
+    console.print(first, *notes)
+    console.skipped(skipped)
 
 
 def _check(
     pictures: Path, dataset: DatasetOptions, on_cluster: bool, is_text: bool, column: str | None, base: Path | None
 ) -> None:
     """Raise ValueError for options that do not fit the items."""
-    if is_text:
-        if on_cluster or base is not None or dataset.split is not None:
-            raise ValueError(
-                "--engine ray, --base and --split are for pictures, but the items are texts: leave them out"
-            )
-        return
-    if column is not None:
-        raise ValueError(
-            "--text and --label name columns of a table of texts, but the items are pictures: leave them out"
-        )
-    if dataset.split is not None and dataset.dataset is None:
-        raise ValueError(f"--split {dataset.split} needs a data set: name it with --dataset, or give --dataset auto")
-    if dataset.dataset is not None and on_cluster:
-        raise ValueError("data sets are embedded on this machine: leave out --dataset or --engine ray")
-    if dataset.dataset is None and not pictures.is_dir():
-        raise ValueError(
-            f"{str(pictures)!r} is not a folder of pictures, nor a table of texts; a file of a data set needs --dataset"
-        )
+    name, split = dataset.dataset, dataset.split
+    for_pictures = on_cluster or base is not None or split is not None
+    for is_wrong, message in (
+        (is_text and for_pictures, "--engine ray, --base and --split are for pictures, but the items are texts: leave "
+         "them out"),
+        (not is_text and column is not None, "--text and --label name columns of a table of texts, but the items are "
+         "pictures: leave them out"),
+        (split is not None and name is None, f"--split {split} needs a data set: name it with --dataset, or give "
+         "--dataset auto"),
+        (name is not None and on_cluster, "data sets are embedded on this machine: leave out --dataset or --engine "
+         "ray"),
+        (not is_text and name is None and not pictures.is_dir(), f"{str(pictures)!r} is not a folder of pictures, nor "
+         "a table of texts; a file of a data set needs --dataset"),
+    ):  # fmt: skip
+        if is_wrong:
+            raise ValueError(message)
 
 
 def _embed_data_set(path: Path, dataset: DatasetOptions, network: Any, progress: Progress) -> Any:
-    from handful.features import FeatureTable
     from handful.training.datasets import read_pictures
     from handful.training.datasets.picture_set import embed_set
 
-    data = read_pictures(
-        path, None if dataset.dataset == "auto" else dataset.dataset,
-        splits=None if dataset.split is None else [dataset.split],
-        progress=lambda done, total: progress("reading", done, total),
-    )  # fmt: skip
-    table: FeatureTable = embed_set(data, network, lambda done, total: progress("pile", done, total))
+    name, splits = None if dataset.dataset == "auto" else dataset.dataset, dataset.split and [dataset.split]
+    data = read_pictures(path, name, splits=splits, progress=partial(progress, "reading"))
+    table = embed_set(data, network, partial(progress, "pile"))
     return table.replace(skipped=[(str(one.path), one.reason) for one in data.skipped])
