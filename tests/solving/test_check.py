@@ -10,8 +10,7 @@ from scipy.stats import norm
 import handful
 from handful.core.answers import Answers
 from handful.solving.check import WRONG, check_answers, draw_sample
-from handful.solving.possible_piles import UNKNOWN_PRIOR, Beliefs, Outcome, possible_piles
-from handful.solving.recalibration import Prior, Recalibration
+from handful.solving.possible_piles import UNKNOWN_PRIOR, Beliefs, Outcome, Prior, Recalibration, possible_piles
 
 CLASSES = np.array(["cat", "dog", "hen"])
 
@@ -119,7 +118,8 @@ def test_one_label_agrees_with_an_integral_computed_otherwise():
     weights = total * p**yes * (1 - p) ** (answers - yes)
     weights /= weights.sum()
     mean = (weights * p).sum()
-    fitted = Recalibration.fit(prior, 1, np.full(answers, logit), np.zeros(answers, int), np.arange(answers) < yes)
+    fitted = Recalibration.before(prior, 1)
+    fitted = fitted.updated(np.full(answers, logit), np.zeros(answers, int), np.arange(answers) < yes)
     drawn = fitted.draw(20_000, np.random.default_rng(0)).probabilities(np.array([logit]), 0)[:, 0]
     assert drawn.mean() == pytest.approx(mean, abs=0.004)
     assert drawn.var() == pytest.approx((weights * (p - mean) ** 2).sum(), rel=0.06)
@@ -130,7 +130,7 @@ def test_one_label_agrees_with_an_integral_computed_otherwise():
 def test_labels_share_what_they_teach():
     """Answers on one label move the other one in the same direction, but less."""
     odds, groups = np.zeros(30), np.zeros(30, int)
-    fitted = Recalibration.fit(Prior(1.0, 0.7), 2, odds, groups, np.ones(30, bool))
+    fitted = Recalibration.before(Prior(1.0, 0.7), 2).updated(odds, groups, np.ones(30, bool))
     draws = fitted.draw(4000, np.random.default_rng(0))
     own, other = (draws.probabilities(np.zeros(1), group).mean() for group in (0, 1))
     assert 0.55 < other < own < 1
