@@ -13,7 +13,7 @@ with interrupts.quick():
 
     import typer
 
-    from handful.cli._app import app, option
+    from handful.cli._options import app, option
 
     for _name in FILES:
         import_module(f"handful.cli.{_name}")  # the import registers the command

@@ -1,23 +1,66 @@
-"""Options that several commands share, and how their text is read."""
+"""The Typer application, how a command declares its arguments and options, and those that several commands share."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import inspect
+from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
-from handful.cli._app import option
+import typer
 
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Few-shot open-set recognition: label a pile from a handful of examples and set the unknowns aside.",
+)
+Command = Callable[..., None]
+
+
+def command(parent: typer.Typer = app) -> Callable[[Command], Command]:
+    """Register a command under the name of its function; its docstring is its help.
+
+    An option that is off has no opposite: --strict, and not also --no-strict.
+    """
+
+    def register(function: Command) -> Command:
+        for name, parameter in inspect.signature(function).parameters.items():
+            if getattr(parameter.default, "default", None) is False and not parameter.default.param_decls:
+                parameter.default.param_decls = (f"--{name.replace('_', '-')}",)
+        paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+        text = "\n\n".join(" ".join(part.split()) for part in paragraphs)  # the terminal breaks lines where it needs to
+        parent.command(name=function.__name__, help=text)(function)
+        return function
+
+    return register
+
+
+def argument(text: str, default: Any = ..., **rules: Any) -> Any:
+    """An argument with this help; without a default it must be given. `rules` are those of `typer.Argument`."""
+    return typer.Argument(default, help=text, **rules)
+
+
+def option(text: str, default: Any = None, *, names: Sequence[str] = (), panel: str | None = None, **rules: Any) -> Any:
+    """An option with this help, called as its parameter or by `names`. `rules` are those of `typer.Option`.
+
+    panel: its heading in --help.
+    """
+    return typer.Option(default, *names, help=text, rich_help_panel=panel, **rules)
+
+
+def under(panel: str, shared: Any) -> Any:
+    """An option that several commands share, under another heading."""
+    moved = copy(shared)
+    moved.rich_help_panel = panel
+    return moved
+
+
+OUTPUT = ("--output", "-o")
+TABLES, READING, MACHINES = "Tables and arrays", "Reading pictures", "Many machines"
 JSON = option("Print one JSON document for programs, and nothing else.", False, names=("--json",))
 OVERWRITE = option("Replace files that exist under that name.", False)
 SORT = option("Also sort the files into a folder for each label: copy or link.")
-TEXT = option(
-    "The column of texts. Default: text, sentence, message, body or the like, or the column that looks most like "
-    "language.",
-    names=("--text",),
-    metavar="COLUMN",
-    panel="Tables and arrays",
-)
-LABEL = option("The column (or array) of labels. Default: label (labels), if there is one.")
 YES = option("Answer yes to what is asked about files that others may have made.", False)
 PRECISION = option(
     "Keep only as many labels as this part of them should be right, between 0 and 1; the least sure ones are called "
@@ -31,65 +74,46 @@ HEADS = option(
     "frob and conformal, with commas between them; or all; or none. conformal and none need no torch.",
     ALL_HEADS,
 )
+STRICT = option("Stop at the first picture that cannot be read.", False, panel=READING)
+NO_CACHE = option("Do not use or store the features of pictures that were seen before.", False, panel=READING)
+TEXT = option(
+    "The column of texts. Default: text, sentence, message, body or the like, or the column that looks most like "
+    "language.",
+    metavar="COLUMN",
+    panel=TABLES,
+)
+EMBEDDING = option(
+    "The column (or array) of features. Default: embedding (features), or else all columns of numbers.", panel=TABLES
+)
+LABEL = option("The column (or array) of labels. Default: label (labels), if there is one.", panel=TABLES)
+COLUMNS = option('The columns of numbers that are features: names or patterns, "f*" or a,b,c.', panel=TABLES)
+EXCLUDE = option("Columns of numbers that are not features, as in price,year; also patterns.", panel=TABLES)
+ENGINE = option(
+    "local: this machine. ray: Ray on this machine; ray:auto: the Ray cluster that runs here; ray:HOST:PORT: the "
+    "cluster at that address. See docs/how-to/many-machines.md.",
+    "local",
+    metavar="local|ray|ray:ADDRESS",
+    panel=MACHINES,
+)
 
 
-@dataclass(frozen=True)
-class ReadingOptions:
-    """Reading pictures: how pictures are read."""
-
-    strict: bool = option("Stop at the first picture that cannot be read.", False)
-    no_cache: bool = option("Do not use or store the features of pictures that were seen before.", False)
-
-    @property
-    def cache(self) -> bool:
-        return not self.no_cache
+def parse_table(embedding: str | None, label: str | None, columns: str | None, exclude: str | None) -> dict[str, Any]:
+    """The keyword arguments of `handful.features.read`; options that are not given are left out."""
+    options: dict[str, Any] = {"embedding": embedding, "label": label}
+    options |= {"columns": columns and parse_names(columns), "exclude": exclude and parse_names(exclude)}
+    return {name: value for name, value in options.items() if value is not None}
 
 
-@dataclass(frozen=True)
-class TableOptions:
-    """Tables and arrays: which columns of a table, or arrays of a file, are features and labels."""
+def parse_engine(text: str) -> tuple[str, str | None]:
+    """The engine and its address. ValueError if there is none, ImportError if Ray is needed and not installed."""
+    engine, _, address = text.partition(":")
+    if engine not in ("local", "ray") or (address and engine != "ray"):
+        raise ValueError(f"there is no engine {text!r}; there are: local, ray, ray:ADDRESS")
+    if engine == "ray":
+        from handful.utils.ray import need
 
-    embedding: str | None = option(
-        "The column (or array) of features. Default: embedding (features), or else all columns of numbers."
-    )
-    label: str | None = LABEL
-    columns: str | None = option('The columns of numbers that are features: names or patterns, "f*" or a,b,c.')
-    exclude: str | None = option("Columns of numbers that are not features, as in price,year; also patterns.")
-
-    def arguments(self) -> dict[str, Any]:
-        """The keyword arguments of `handful.features.read`; options that are not given are left out."""
-        options = {name: value for name, value in asdict(self).items() if value is not None}
-        return {name: parse_names(text) if name in ("columns", "exclude") else text for name, text in options.items()}
-
-
-@dataclass(frozen=True)
-class ClusterOptions:
-    """Many machines: where the work is done."""
-
-    where: str = option(
-        "local: this machine. ray: Ray on this machine; ray:auto: the Ray cluster that runs here; ray:HOST:PORT: the "
-        "cluster at that address. See docs/how-to/many-machines.md.",
-        "local",
-        names=("--engine",),
-        metavar="local|ray|ray:ADDRESS",
-    )
-
-    @property
-    def engine(self) -> str:
-        return self.where.partition(":")[0]
-
-    @property
-    def address(self) -> str | None:
-        return self.where.partition(":")[2] or None
-
-    def check(self) -> None:
-        """Raise ValueError for an unknown engine, ImportError if Ray is needed and not installed."""
-        if self.engine not in ("local", "ray") or (self.address and self.engine != "ray"):
-            raise ValueError(f"there is no engine {self.where!r}; there are: local, ray, ray:ADDRESS")
-        if self.engine == "ray":
-            from handful.utils.ray import need
-
-            need()
+        need()
+    return engine, address or None
 
 
 def parse_share(text: str) -> float | str:

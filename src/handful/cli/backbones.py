@@ -8,9 +8,8 @@ from typing import Any
 
 import typer
 
-from handful.cli._app import OUTPUT, app, argument, command, option
 from handful.cli._console import Console, print_json
-from handful.cli._options import JSON, MEAN, OVERWRITE, STD, parse_pixel_numbers
+from handful.cli._options import JSON, MEAN, OUTPUT, OVERWRITE, STD, app, argument, command, option, parse_pixel_numbers
 
 group = typer.Typer(invoke_without_command=True, help="List the backbones, or make one of published weights: export.")
 app.add_typer(group, name="backbones")

@@ -5,9 +5,21 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from handful.cli._app import OUTPUT, argument, command, option
 from handful.cli._console import Console, print_json
-from handful.cli._options import HEADS, JSON, TableOptions, parse_heads
+from handful.cli._options import (
+    COLUMNS,
+    EMBEDDING,
+    EXCLUDE,
+    HEADS,
+    JSON,
+    LABEL,
+    OUTPUT,
+    argument,
+    command,
+    option,
+    parse_heads,
+    parse_table,
+)
 
 
 @command()
@@ -22,8 +34,10 @@ def base(
     negatives: int = option("How many of the items to keep, for POODLE.", 1000, min=0),
     episodes: int = option("How many tasks a head learns from, at most.", 20_000, min=1),
     seed: int = option("The seed of the tasks, the start and the held-out classes.", 0, min=0),
-    *,
-    table: TableOptions,
+    embedding: str | None = EMBEDDING,
+    label: str | None = LABEL,
+    columns: str | None = COLUMNS,
+    exclude: str | None = EXCLUDE,
     as_json: bool = JSON,
 ) -> None:
     """Learn what methods need to know about a backbone's base classes: their mean, learned heads, and some items.
@@ -40,9 +54,10 @@ def base(
 
     if not output.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(output.parent)!r} to write {output.name} to: create it first")
-    data = read(features, **table.arguments())
+    columns_of = parse_table(embedding, label, columns, exclude)
+    data = read(features, **columns_of)
     base_classes = data.of_split("base") or data  # a head must not learn from novel classes that are in the file
-    validation = data.of_split("val") if val is None else read(val, **table.arguments())
+    validation = data.of_split("val") if val is None else read(val, **columns_of)
     console, checkpoint = Console(aside=as_json), output.with_name(f"{output.name}.learning")
     with console.work("tasks", "The same command continues.") as progress:
         learned = learn_base(

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import typer
 
-from handful.cli._app import OUTPUT, command, option
 from handful.cli._console import Console, absolute, print_json, written_tables
-from handful.cli._options import JSON
+from handful.cli._options import JSON, OUTPUT, command, option
 
 NEXT = {
     "pictures": "handful label examples/ pile/ -o out",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from handful.cli._app import argument, command
 from handful.cli._console import Console, print_json
-from handful.cli._options import JSON, TableOptions
+from handful.cli._options import COLUMNS, EMBEDDING, EXCLUDE, JSON, LABEL, argument, command, parse_table
 
 MAX_LISTED_CLASSES = 20
 
@@ -17,8 +16,10 @@ def info(
     path: Path | None = argument(
         "A .parquet, .csv, .npz, .npy, .safetensors, or .pkl file, or a folder of parts.", None
     ),
-    *,
-    columns: TableOptions,
+    embedding: str | None = EMBEDDING,
+    label: str | None = LABEL,
+    columns: str | None = COLUMNS,
+    exclude: str | None = EXCLUDE,
     as_json: bool = JSON,
 ) -> None:
     """Say what a file of features holds: classes, counts, norms, duplicates, and which tasks it is large enough for.
@@ -34,7 +35,7 @@ def info(
         facts: dict[str, Any] = _of_installation()
         lines = [f"{name}: {value}" for name, value in facts.items()]
     else:
-        table = read(path, warn=False, **columns.arguments())
+        table = read(path, warn=False, **parse_table(embedding, label, columns, exclude))
         facts = describe(table)
         lines = _of_table(facts, table.about_columns)
     if as_json:

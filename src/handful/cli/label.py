@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from handful.cli._app import OUTPUT, argument, command, option
+import typer
+
 from handful.cli._console import (
     CACHE_KEPT,
     PARTS_KEPT,
@@ -22,22 +23,32 @@ from handful.cli._console import (
     written_tables,
 )
 from handful.cli._options import (
+    ENGINE,
     JSON,
     LABEL,
+    OUTPUT,
     PRECISION,
     SORT,
     TEXT,
     YES,
-    ClusterOptions,
+    argument,
+    command,
+    option,
+    parse_engine,
     parse_names,
     parse_numbers,
     parse_share,
+    under,
 )
 
 if TYPE_CHECKING:
     from handful.project import Job, Labelled, Project
 
 FEATURES = "features"  # the folder of embedded parts inside the output folder
+of_results = partial(option, panel="Results")
+of_knowledge = partial(option, panel="What else you know")
+of_method = partial(option, panel="How the pile is labelled")
+ONCE = ("engine", "outlier_share", "precision", "method", "backbone", "text", "label", "set_")  # of a project
 
 
 def _flag(text: str) -> bool:
@@ -52,70 +63,9 @@ SETTINGS: dict[str, dict[str, Callable[[str], Any]]] = {  # what --set takes, by
 }
 
 
-@dataclass(frozen=True)
-class ResultOptions:
-    """Results: what is written, and where."""
-
-    output: Path | None = option(
-        "Folder for the labels and the report. Default: handful-out; if RESULTS are given, RESULTS itself.",
-        names=OUTPUT,
-    )
-    sort: str | None = SORT
-    export: list[str] | None = option("Also write a file for another tool: label-studio, fiftyone or coco.")
-    overwrite: bool = option("Replace earlier results in the folder.", False)
-
-
-@dataclass(frozen=True)
-class KnowledgeOptions:
-    """What else you know: what a person knows beside the examples."""
-
-    unknown: Path | None = option(
-        "Examples that belong to none of the classes: a folder of pictures or .txt files, or a table. A few make the "
-        "labels much better."
-    )
-    corrections: list[Path] | None = option(
-        "Corrected labels, as the report page stores them (.json), or a .csv with the columns path and label; the "
-        "label unknown means none of the classes. The items become examples. May be given several times."
-    )
-    undo: bool = option("With RESULTS: take back what was said last, and label again.", False)
-
-
-@dataclass(frozen=True)
-class MethodOptions:
-    """How the pile is labelled: how items are turned into features, and features into labels."""
-
-    outlier_share: str = option(
-        "About how much of the pile belongs to none of the classes, between 0 and 1. auto: estimated from the pile.",
-        "auto",
-        metavar="auto|SHARE",
-    )
-    precision: float | None = PRECISION
-    method: str = option("The method; `handful methods` lists them.", "auto")
-    backbone: str = option(
-        "For pictures: good (two networks, the default), fast (one, three times as fast) or best (three, slower "
-        "still); a name that `handful backbones` lists; or an .onnx file. For texts: minilm, or a folder with an "
-        "encoder.",
-        "",
-    )
-    text: str | None = TEXT
-    label: str | None = LABEL
-    settings: list[str] | None = option(
-        "Anything else; may be given several times. Decisions: unknown_rate=0.2 (exactly this share is unknown), "
-        "max_false_unknown=0.05 (at most this share of the items of a class is called unknown), threshold=0.5, fdr=0.1 "
-        "(with --method conformal), group_detail=-2 to 2 (coarse to fine groups). Networks: device=auto, cpu, cuda, "
-        "coreml or directml; of an .onnx file preset=clip, dinov2, imagenet or siglip, size=224, mean=0.5,0.5,0.5 and "
-        "std; base=MODEL.base.safetensors, what is known about its base classes, for methods that centre on their mean "
-        "or learn from them (found beside MODEL.onnx, or in a table of `handful embed`). Texts: class_names=true (the "
-        "name of a class is one more example of it, which helps where a class has one or two). Reading: strict=true "
-        "(stop at the first broken file), cache=false. Tables: columns=f*, exclude=price,year, embedding=X. In Python "
-        "they are options of handful.Project.",
-        names=("--set",),
-        metavar="NAME=VALUE",
-    )
-
-
 @command()
 def label(
+    context: typer.Context,
     examples: Path = argument(
         "A folder that holds one folder of pictures (or of .txt files) for each class, and if you like one called "
         "unknown with those of none of them; or a table, of texts (.csv, .jsonl, .parquet) or of embeddings (.parquet, "
@@ -127,11 +77,51 @@ def label(
         "hold both examples and pile: rows with a blank label are labelled.",
         None,
     ),
-    *,
-    results: ResultOptions,
-    knowledge: KnowledgeOptions,
-    how: MethodOptions,
-    cluster: ClusterOptions,
+    output: Path | None = of_results(
+        "Folder for the labels and the report. Default: handful-out; if RESULTS are given, RESULTS itself.",
+        names=OUTPUT,
+    ),
+    sort: str | None = under("Results", SORT),
+    export: list[str] | None = of_results("Also write a file for another tool: label-studio, fiftyone or coco."),
+    overwrite: bool = of_results("Replace earlier results in the folder.", False),
+    unknown: Path | None = of_knowledge(
+        "Examples that belong to none of the classes: a folder of pictures or .txt files, or a table. A few make the "
+        "labels much better."
+    ),
+    corrections: list[Path] | None = of_knowledge(
+        "Corrected labels, as the report page stores them (.json), or a .csv with the columns path and label; the "
+        "label unknown means none of the classes. The items become examples. May be given several times."
+    ),
+    undo: bool = of_knowledge("With RESULTS: take back what was said last, and label again.", False),
+    outlier_share: str = of_method(
+        "About how much of the pile belongs to none of the classes, between 0 and 1. auto: estimated from the pile.",
+        "auto",
+        metavar="auto|SHARE",
+    ),
+    precision: float | None = under("How the pile is labelled", PRECISION),
+    method: str = of_method("The method; `handful methods` lists them.", "auto"),
+    backbone: str = of_method(
+        "For pictures: good (two networks, the default), fast (one, three times as fast) or best (three, slower "
+        "still); a name that `handful backbones` lists; or an .onnx file. For texts: minilm, or a folder with an "
+        "encoder.",
+        "",
+    ),
+    text: str | None = under("How the pile is labelled", TEXT),
+    label: str | None = under("How the pile is labelled", LABEL),
+    set_: list[str] | None = of_method(
+        "Anything else; may be given several times. Decisions: unknown_rate=0.2 (exactly this share is unknown), "
+        "max_false_unknown=0.05 (at most this share of the items of a class is called unknown), threshold=0.5, fdr=0.1 "
+        "(with --method conformal), group_detail=-2 to 2 (coarse to fine groups). Networks: device=auto, cpu, cuda, "
+        "coreml or directml; of an .onnx file preset=clip, dinov2, imagenet or siglip, size=224, mean=0.5,0.5,0.5 and "
+        "std; base=MODEL.base.safetensors, what is known about its base classes, for methods that centre on their mean "
+        "or learn from them (found beside MODEL.onnx, or in a table of `handful embed`). Texts: class_names=true (the "
+        "name of a class is one more example of it, which helps where a class has one or two). Reading: strict=true "
+        "(stop at the first broken file), cache=false. Tables: columns=f*, exclude=price,year, embedding=X. In Python "
+        "they are options of handful.Project.",
+        names=("--set",),
+        metavar="NAME=VALUE",
+    ),
+    engine: str = ENGINE,
     yes: bool = YES,
     as_json: bool = JSON,
 ) -> None:
@@ -172,45 +162,50 @@ def label(
     from handful.project.large_pile import check_in_parts, goes_in_parts
     from handful.project.outputs import check_output, is_project
 
-    formats, files = results.export or (), knowledge.corrections or ()
-    cluster.check()
+    formats, files = export or (), corrections or ()
+    where, address = parse_engine(engine)
     if pile is None and is_project(examples):
-        _refuse_again(examples, how, cluster)
+        sources = {name: context.get_parameter_source(name) for name in ONCE}
+        if given := [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]:
+            raise ValueError(
+                f"--{given[0].rstrip('_').replace('_', '-')}: the pile of {str(examples)!r} is labelled again with the "
+                "options of before; leave it out, or name the examples and the pile"
+            )
         project = Project(examples, agree=ask_user(yes))
-        ClusterOptions(project.job.engine).check()
-        if results.output is not None and results.output.absolute() != examples.absolute():
-            check_output(results.output, results.overwrite, formats or project.job.formats, results.sort)
-        if knowledge.undo:
+        parse_engine(project.job.engine)
+        if output is not None and output.absolute() != examples.absolute():
+            check_output(output, overwrite, formats or project.job.formats, sort)
+        if undo:
             project.check_trust()
             Console(aside=as_json).print(f"Taken back: {project.undo()}.")
         label_again = partial(
-            project.label, output=results.output, corrections=read_corrections(files), unknown=knowledge.unknown,
-            formats=formats, sort=results.sort,
+            project.label, output=output, corrections=read_corrections(files), unknown=unknown,
+            formats=formats, sort=sort,
         )  # fmt: skip
-        run(project, as_json, label_again, output=results.output)
+        run(project, as_json, label_again, output=output)
         return
-    if knowledge.undo:
+    if undo:
         raise ValueError(
             "--undo takes back what was said in a project: give its folder, as in: handful label out --undo"
         )
-    output, settings = results.output or Path("handful-out"), parse_settings(how.settings or ())
-    share = parse_share(how.outlier_share)
-    decision = {"method": how.method, "outlier_share": share, "precision": how.precision} | settings["decision"]
+    output, settings = output or Path("handful-out"), parse_settings(set_ or ())
+    share = parse_share(outlier_share)
+    decision = {"method": method, "outlier_share": share, "precision": precision} | settings["decision"]
     check_decision(**decision)
-    table = settings["table"] | ({} if how.label is None else {"label": how.label})
+    table = settings["table"] | ({} if label is None else {"label": label})
     job = Job(
-        examples, pile, decision, "", settings["backbone_options"], formats=formats, sort=results.sort,
-        results=[output], engine=cluster.engine, table=table, unknown=knowledge.unknown, text=how.text, **settings[""],
+        examples, pile, decision, "", settings["backbone_options"], formats=formats, sort=sort,
+        results=[output], engine=where, table=table, unknown=unknown, text=text, **settings[""],
     )  # fmt: skip
-    job = replace(job, backbone=concrete_name(how.backbone or default_backbone(job.kind)))
+    job = replace(job, backbone=concrete_name(backbone or default_backbone(job.kind)))
     check_paths(job, output)
     if goes_in_parts(job.examples, job.pile, job.engine) and job.pile is not None:
-        check_in_parts(job.examples, job.pile, output, results.overwrite, job.formats, job.sort, files)
-        _run_in_parts(job, output, as_json, cluster.address)
+        check_in_parts(job.examples, job.pile, output, overwrite, job.formats, job.sort, files)
+        _run_in_parts(job, output, as_json, address)
         return
-    check_output(output, results.overwrite, job.formats, job.sort)
+    check_output(output, overwrite, job.formats, job.sort)
     project = Project.of_job(output, job)
-    run(project, as_json, partial(project.label, corrections=read_corrections(files)), address=cluster.address)
+    run(project, as_json, partial(project.label, corrections=read_corrections(files)), address=address)
 
 
 def parse_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -236,24 +231,10 @@ def parse_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
     return settings
 
 
-def _refuse_again(folder: Path, how: MethodOptions, cluster: ClusterOptions) -> None:
-    """Raise ValueError for options that a project has already."""
-    named = {"engine": cluster.where != "local"}
-    for field in fields(how):
-        is_given = getattr(how, field.name) != getattr(field.default, "default", None)
-        named[field.name.replace("settings", "set").replace("_", "-")] = is_given
-    if wrong := [name for name, given in named.items() if given]:
-        raise ValueError(
-            f"--{wrong[0]}: the pile of {str(folder)!r} is labelled again with the options of before; leave it out, or "
-            "name the examples and the pile"
-        )
-
-
 def run(
     project: Project,
     as_json: bool,
     label_pile: Callable[..., Labelled],
-    *,
     output: Path | None = None,
     address: str | None = None,
 ) -> None:

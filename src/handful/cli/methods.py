@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from handful.cli._app import command
 from handful.cli._console import Console, print_json
-from handful.cli._options import JSON
+from handful.cli._options import JSON, command
 
 
 @command()

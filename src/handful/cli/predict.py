@@ -6,9 +6,24 @@ from pathlib import Path
 
 import typer
 
-from handful.cli._app import OUTPUT, argument, command, option
 from handful.cli._console import CACHE_KEPT, Console, print_json, skipped_rows
-from handful.cli._options import JSON, OVERWRITE, PRECISION, TEXT, ReadingOptions, TableOptions
+from handful.cli._options import (
+    COLUMNS,
+    EMBEDDING,
+    EXCLUDE,
+    JSON,
+    LABEL,
+    NO_CACHE,
+    OUTPUT,
+    OVERWRITE,
+    PRECISION,
+    STRICT,
+    TEXT,
+    argument,
+    command,
+    option,
+    parse_table,
+)
 
 MAX_TEXT_CHARACTERS = 80  # that are printed of a text
 
@@ -24,9 +39,12 @@ def predict(
     backbone: str | None = option("The backbone that the model was made with, if it is not found under its own name."),
     precision: float | None = PRECISION,
     overwrite: bool = OVERWRITE,
-    *,
-    reading: ReadingOptions,
-    table: TableOptions,
+    strict: bool = STRICT,
+    no_cache: bool = NO_CACHE,
+    embedding: str | None = EMBEDDING,
+    label: str | None = LABEL,
+    columns: str | None = COLUMNS,
+    exclude: str | None = EXCLUDE,
     text: str | None = TEXT,
     as_json: bool = JSON,
 ) -> None:
@@ -54,8 +72,9 @@ def predict(
         check_file(output, overwrite, (".csv", ".parquet"))
     fitted = handful.load(model)
     unit = "texts" if "text" in fitted.made_from_ else "pictures"
-    with console.work(unit, CACHE_KEPT * reading.cache) as progress:
-        how = Reading("", None, table.arguments(), text, reading.strict, reading.cache, progress=progress)
+    with console.work(unit, CACHE_KEPT * (not no_cache)) as progress:
+        table = parse_table(embedding, label, columns, exclude)
+        how = Reading("", None, table, text, strict, not no_cache, progress=progress)
         new_items = read_new_items(fitted, items, how, backbone)
     labelled = predict_items(fitted, new_items, precision)
     if output is not None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from handful.cli._app import argument, command, option
 from handful.cli._console import ask_user
-from handful.cli._options import JSON, OVERWRITE, SORT, YES, ClusterOptions, parse_share
+from handful.cli._options import JSON, OVERWRITE, SORT, YES, argument, command, option, parse_engine, parse_share
 from handful.cli.label import run
 
 
@@ -60,7 +59,7 @@ def promote(
     share = None if outlier_share is None else parse_share(outlier_share)
     groups = _parse(names)
     project = Project(results, agree=ask_user(yes))
-    ClusterOptions(project.job.engine).check()
+    parse_engine(project.job.engine)
     if output is not None and output.absolute() != results.absolute():
         check_output(output, overwrite, project.job.formats, sort)
     label_pile = partial(

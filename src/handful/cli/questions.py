@@ -11,9 +11,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from handful.cli._app import argument, command, option
 from handful.cli._console import Console, print_json
-from handful.cli._options import JSON
+from handful.cli._options import JSON, argument, command, option
 
 if TYPE_CHECKING:
     from handful.project.sitting import Sitting

@@ -4,72 +4,22 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from handful.cli._app import OUTPUT, argument, command, option
 from handful.cli._console import Console, absolute, print_json, skipped_rows
-from handful.cli._options import HEADS, JSON, parse_heads, parse_names
+from handful.cli._options import HEADS, JSON, OUTPUT, argument, command, option, parse_heads, parse_names, under
 
 if TYPE_CHECKING:
     from handful.training.datasets import DatasetInfo
 
-
-@dataclass(frozen=True)
-class PictureOptions:
-    """Pictures: what is learned from."""
-
-    dataset: str | None = option("The data set that it is, see --list-datasets. Default: found by its files.")
-    split: Path | None = option("Which classes are base, val and novel: a .json or .csv file.")
-    size: int | None = option("Pixels per side. Default: the usual size of the data set.", min=16)
-    held_out: float = option("The share of base classes to validate with, if there is no split val.", 0.05)
-    list_datasets: bool = option(
-        "List the data sets that are known, or with --dataset say how to get that one and what its folder looks like. "
-        "Nothing is trained or downloaded.",
-        False,
-    )
-    check: bool = option("Read the pictures, say what there is and whether it is as published.", False)
-
-
-@dataclass(frozen=True)
-class LearningOptions:
-    """Learning: what is trained, and how. More settings are those of `handful.training.Settings`."""
-
-    network: str = option("resnet12, conv4 or wrn28_10.", "resnet12")
-    widths: str | None = option("Widths of a ResNet-12. Default: 64,160,320,640; for small drawings: 16,32,64,128.")
-    heads: str = HEADS
-    epochs: int = option("How often each picture is seen, at most.", 100, min=1)
-    batch: int = option("Pictures per step.", 128, min=2)
-    learning_rate: float = option("The highest learning rate; it falls to 0 along a cosine.", 0.1)
-    augment: str = option(
-        "pictures: windows, mirrors, colours; drawings: turned and bent a little; none; or auto: by the number of "
-        "colours.",
-        "auto",
-    )
-    rotations: str = option(
-        "classes: a turned picture is another class; predict: also learn how it is turned; none.", "none"
-    )
-    patience: int = option("Stop after this many epochs without a better one; 0: never.", 0, min=0)
-    seed: int = option("The same seed gives the same weights.", 0, min=0)
-    together: str = option(
-        "A head, such as feat: after the best epoch, the network is trained together with it, and is kept if that is "
-        "better on held-out classes. none: the network is not.",
-        "none",
-    )
-
-
-@dataclass(frozen=True)
-class MachineOptions:
-    """Machine: where it runs, and what it reports."""
-
-    precision: str = option("float32; or bfloat16, faster on a GPU or a processor that computes in it.", "float32")
-    threads: int | None = option("With 1, weights are the same bit for bit. Default: all cores.", min=1)
-    device: str = option("cpu, cuda, or auto.", "auto")
-    tensorboard: bool = option("Also write the curves of history.jsonl for TensorBoard.", False)
+of_pictures = partial(option, panel="Pictures")
+of_learning = partial(option, panel="Learning")
+of_machine = partial(option, panel="Machine")
 
 
 @command()
@@ -78,10 +28,43 @@ def train(
         "The folder or file of a data set; or a folder with one folder for each class.", None
     ),
     output: Path = option("Folder for checkpoints and the backbone.", Path("handful-train"), names=OUTPUT),
-    *,
-    data: PictureOptions,
-    learning: LearningOptions,
-    machine: MachineOptions,
+    dataset: str | None = of_pictures("The data set that it is, see --list-datasets. Default: found by its files."),
+    split: Path | None = of_pictures("Which classes are base, val and novel: a .json or .csv file."),
+    size: int | None = of_pictures("Pixels per side. Default: the usual size of the data set.", min=16),
+    held_out: float = of_pictures("The share of base classes to validate with, if there is no split val.", 0.05),
+    list_datasets: bool = of_pictures(
+        "List the data sets that are known, or with --dataset say how to get that one and what its folder looks like. "
+        "Nothing is trained or downloaded.",
+        False,
+    ),
+    check: bool = of_pictures("Read the pictures, say what there is and whether it is as published.", False),
+    network: str = of_learning("resnet12, conv4 or wrn28_10.", "resnet12"),
+    widths: str | None = of_learning(
+        "Widths of a ResNet-12. Default: 64,160,320,640; for small drawings: 16,32,64,128."
+    ),
+    heads: str = under("Learning", HEADS),
+    epochs: int = of_learning("How often each picture is seen, at most.", 100, min=1),
+    batch: int = of_learning("Pictures per step.", 128, min=2),
+    learning_rate: float = of_learning("The highest learning rate; it falls to 0 along a cosine.", 0.1),
+    augment: str = of_learning(
+        "pictures: windows, mirrors, colours; drawings: turned and bent a little; none; or auto: by the number of "
+        "colours.",
+        "auto",
+    ),
+    rotations: str = of_learning(
+        "classes: a turned picture is another class; predict: also learn how it is turned; none.", "none"
+    ),
+    patience: int = of_learning("Stop after this many epochs without a better one; 0: never.", 0, min=0),
+    seed: int = of_learning("The same seed gives the same weights.", 0, min=0),
+    together: str = of_learning(
+        "A head, such as feat: after the best epoch, the network is trained together with it, and is kept if that is "
+        "better on held-out classes. none: the network is not.",
+        "none",
+    ),
+    precision: str = of_machine("float32; or bfloat16, faster on a GPU or a processor that computes in it.", "float32"),
+    threads: int | None = of_machine("With 1, weights are the same bit for bit. Default: all cores.", min=1),
+    device: str = of_machine("cpu, cuda, or auto.", "auto"),
+    tensorboard: bool = of_machine("Also write the curves of history.jsonl for TensorBoard.", False),
     as_json: bool = JSON,
 ) -> None:
     """Train a backbone on pictures of base classes, for few-shot tasks with other classes.
@@ -97,13 +80,13 @@ def train(
 
     To get the pictures: handful train --list-datasets --dataset omniglot, then handful train omniglot/ --check
     """
-    if data.list_datasets:
-        _print_datasets(data.dataset, as_json)
+    if list_datasets:
+        _print_datasets(dataset, as_json)
         return
     if pictures is None:
         raise typer.BadParameter("name the folder of the pictures; --list-datasets lists what is known")
-    if data.check:
-        _check(pictures, data.dataset, as_json)
+    if check:
+        _check(pictures, dataset, as_json)
         return
     from handful.utils.extras import TORCH, need
 
@@ -113,25 +96,25 @@ def train(
     from handful.training.settings import Settings
 
     console = Console(aside=as_json)
-    options: dict[str, Any] = {} if learning.widths is None else {"widths": _widths(learning.widths)}
+    options: dict[str, Any] = {} if widths is None else {"widths": _widths(widths)}
     with console.work("pictures") as progress:
         picture_set = read_pictures(
-            pictures, data.dataset, size=data.size, splits=("base", "val"), split_file=data.split,
+            pictures, dataset, size=size, splits=("base", "val"), split_file=split,
             progress=partial(progress, "reading"),
         )  # fmt: skip
     skipped = [(one.path, one.reason) for one in picture_set.skipped]
     console.skipped(skipped)
     suited = "pictures" if picture_set.pixels.shape[-1] == 3 else "drawings"
     settings = Settings(
-        learning.network, options, learning.epochs, learning.batch, learning.learning_rate,
-        augment=suited if learning.augment == "auto" else learning.augment, rotations=learning.rotations,
-        precision=machine.precision, held_out=data.held_out, patience=learning.patience, seed=learning.seed,
-        together=learning.together,
+        network, options, epochs, batch, learning_rate,
+        augment=suited if augment == "auto" else augment, rotations=rotations,
+        precision=precision, held_out=held_out, patience=patience, seed=seed,
+        together=together,
     )  # fmt: skip
     with console.work("steps", f"The same command continues from {output}.") as progress:
         trained = pretrain(
-            picture_set, output, settings, threads=machine.threads, device=machine.device,
-            tensorboard=machine.tensorboard, heads=parse_heads(learning.heads),
+            picture_set, output, settings, threads=threads, device=device,
+            tensorboard=tensorboard, heads=parse_heads(heads),
             command=shlex.join(["handful", *sys.argv[1:]]), progress=progress,
             on_epoch=lambda row: console.print(_row_in_words(row)),
         )  # fmt: skip

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import typer
 
-from handful.cli._app import argument, command, option
 from handful.cli._console import Console, ask_user
-from handful.cli._options import JSON
+from handful.cli._options import JSON, argument, command, option
 
 PORT = option("The port to listen on; 0 takes any free port.", 0, min=0, max=65535)
 HOST = option("The address to listen on; only addresses of this machine are allowed.", "127.0.0.1")

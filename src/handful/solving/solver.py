@@ -44,6 +44,7 @@ class Call:
     base_mean: Any = None  # [D] the mean feature of the base classes
     dtype: str = "float32"
     threads: int | None = None
+    estimates_share: bool = False  # also where the method's scores only rank
 
 
 @dataclass(frozen=True)
