@@ -290,7 +290,7 @@ def test_pickles_of_another_shape_are_named(tmp_path):
         laughs = [laughs, laughs]
     for content, message in (
         ([np.eye(2)], "holds a list"),
-        (np.eye(2), "holds a ndarray"),
+        (np.eye(2), "holds an array of shape"),
         ({}, "no classes"),
         ({"hen": []}, "class 'hen' is empty"),
         ({"hen": 3}, "class 'hen' is a int"),

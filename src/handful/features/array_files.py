@@ -286,7 +286,7 @@ def read_pickle(path: Path, choice: ColumnChoice) -> FeatureTable:
     content = load_plain(path)
     if not isinstance(content, dict):
         raise ValueError(
-            f"the pickle holds a {type(content).__name__}, but a dictionary {{class: array [n, D]}} is needed: "
+            f"the pickle holds {_shape(content)}, but a dictionary {{class: array [n, D]}} is needed: "
             + ADVICE
         )
     if not content:
