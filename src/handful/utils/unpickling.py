@@ -219,7 +219,7 @@ class _Array(np.ndarray):
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, fortran, data = state
         filled = _filled(data, kind, shape, "F" if fortran else "C")
-        super().__setstate__((1, filled.shape, filled.dtype, bool(fortran), filled.tobytes("A")))  # type: ignore[no-untyped-call]
+        super().__setstate__((1, filled.shape, filled.dtype, bool(fortran), filled.tobytes("A")))  # type: ignore[arg-type]
 
 
 def _filled(data: Any, kind: Any, shape: Any, order: Any = "C", axes: Any = None) -> np.ndarray:
@@ -245,7 +245,7 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> np.
 
 def _storage_in_pickle(data: Any) -> Any:
     """The storage of a tensor in a plain pickle, where it is a file of the old format."""
-    return _content(io.BufferedReader(io.BytesIO(data)), len(data))  # type: ignore[arg-type]
+    return _content(io.BufferedReader(io.BytesIO(data)), len(data))
 
 
 def _encode(text: Any, encoding: Any) -> bytes:
