@@ -124,7 +124,6 @@ TABLES = {
     "no embeddings": pa.table({"label": LABELS}),
     "embeddings in embeddings": table(embedding=[[[1.0]]] * 4),
     "embeddings of dates": table(embedding=pa.array([[0]] * 4, pa.list_(pa.date32()))),
-    "names of a megabyte": pa.table({"x" * 10**6: [1.0]}),
 }
 FOOTERS = {  # what describes the columns of a file
     "nothing": b"",

@@ -10,14 +10,15 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from handful.features.feature_columns import ColumnChoice
+from handful.features.feature_columns import ColumnChoice, Content
 from handful.features.labels import NDArray
 from handful.features.parquet_file import (
     MEAN_KEY,
-    features_of,
+    content_of,
     mean_of_json,
     mean_of_metadata,
     mean_to_json,
@@ -86,8 +87,8 @@ def complete(folder: Path) -> range:
     return range(count)
 
 
-def read_sharded(folder: Path, choice: ColumnChoice) -> FeatureTable:
-    """Read all parts of a folder as one table."""
+def read_sharded(folder: Path, choice: ColumnChoice) -> Content:
+    """The columns of all parts of a folder."""
     need_pyarrow("a folder of Parquet parts")
     import pyarrow as pa
 
@@ -105,9 +106,8 @@ def read_sharded(folder: Path, choice: ColumnChoice) -> FeatureTable:
         if tables and (table.schema.metadata or {}).get(MEAN_KEY) != (tables[0].schema.metadata or {}).get(MEAN_KEY):
             raise ValueError(f"{name} has another base mean than the parts before it: make it again")
         tables.append(table)
-    features = features_of(pa.concat_tables(tables), choice)
-    mean = mean_of_folder(folder)
-    return features if mean is None else features.replace(base_mean=mean)
+    content, mean = content_of(pa.concat_tables(tables)), mean_of_folder(folder)
+    return content if mean is None else replace(content, base_mean=mean)
 
 
 def count_rows(folder: Path) -> int:

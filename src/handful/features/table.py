@@ -287,18 +287,6 @@ class FeatureTable:
             columns=None if self.columns is None else [self.columns[i] for i in order],
         )
 
-    def with_name(self, name: str, source: Mapping[str, Any]) -> FeatureTable:
-        """The table under another name, from another source.
-
-        Parameters
-        ----------
-        name : str
-            The new name.
-        source : mapping
-            Where it comes from.
-        """
-        return self._with(name=name, source=dict(source))
-
     def replace(self, **changes: Any) -> FeatureTable:
         """A copy with some attributes changed. They are checked.
 
