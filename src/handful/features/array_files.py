@@ -47,22 +47,18 @@ DAMAGE_ERRORS = (
 
 
 def _columns(
-    names: Sequence[str],
-    choice: ColumnChoice,
-    what: str,
-    read: Callable[[str], NDArray],
-    shape_of: Callable[[str], Sequence[int]],
+    shapes: Mapping[str, Sequence[int]], choice: ColumnChoice, what: str, read: Callable[[str], NDArray]
 ) -> dict[str, NDArray]:
-    """The arrays of a file as columns. Others are read if they have one value for each row."""
+    """The arrays of a file, of these shapes, as columns. Others are read if they have one value for each row."""
     chosen = (("embedding", choice.embedding), ("label", choice.label), (PATH, None), (SPLIT, None))
     arrays = {name or usual: name or ARRAYS[usual] for usual, name in chosen}
-    require(names, arrays[choice.embedding_column], what, "embedding")
+    require(list(shapes), arrays[choice.embedding_column], what, "embedding")
     if choice.label is not None:
-        require(names, choice.label, what, "label")
-    columns = {column: read(name) for column, name in arrays.items() if name in names}
+        require(list(shapes), choice.label, what, "label")
+    columns = {column: read(name) for column, name in arrays.items() if name in shapes}
     rows = columns[choice.embedding_column].shape[:1]
-    for name in names:
-        if name not in (*arrays.values(), "base_mean", "columns") and tuple(shape_of(name)) == rows:
+    for name, shape in shapes.items():
+        if name not in (*arrays.values(), "base_mean", "columns") and tuple(shape) == rows:
             columns[free_name(name, (*ARRAYS, *columns))] = read(name)
     return columns
 
@@ -85,15 +81,7 @@ def read_npz(path: Path, choice: ColumnChoice) -> Content:
                 with archive.open(members[name]) as stream:
                     return _array(stream, f"array {name!r}")
 
-            def shape_of(name: str) -> Sequence[int]:
-                try:
-                    with archive.open(members[name]) as stream:
-                        shape, dtype = _header(stream, name)
-                except DAMAGE_ERRORS:  # the features can be used without it
-                    return ()
-                return shape if dtype.kind in "biufUS" else ()
-
-            columns = _columns(list(members), choice, "array", read, shape_of)
+            columns = _columns({name: _shape_in(archive, members[name]) for name in members}, choice, "array", read)
             mean = read("base_mean") if "base_mean" in members else None
             names = read("columns") if "columns" in members else None
     except ValueError:
@@ -102,6 +90,16 @@ def read_npz(path: Path, choice: ColumnChoice) -> Content:
         raise damaged(".npz", error) from None
     is_names = names is not None and names.dtype.kind == "U" and names.ndim == 1
     return Content(columns, mean, names.tolist() if names is not None and is_names else None)
+
+
+def _shape_in(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Sequence[int]:
+    """The shape of an array; () if it cannot be carried along."""
+    try:
+        with archive.open(member) as stream:
+            shape, dtype = _header(stream, member.filename)
+    except DAMAGE_ERRORS:  # the features can be used without it
+        return ()
+    return shape if dtype.kind in "biufUS" else ()
 
 
 def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -222,7 +220,8 @@ def read_safetensors(path: Path, choice: ColumnChoice) -> Content:
         with safe_open(path, framework="np") as file:
             texts, feature_names = _about((file.metadata() or {}).get("handful"))
             names = list(file.keys())  # not a dict
-            columns = _columns(names, choice, "tensor", file.get_tensor, lambda name: file.get_slice(name).get_shape())
+            shapes = {name: file.get_slice(name).get_shape() for name in names}
+            columns = _columns(shapes, choice, "tensor", file.get_tensor)
             if any(x.dtype.kind == "V" for x in columns.values()):  # a type of the package onnx
                 raise TypeError("bfloat16")
             mean = file.get_tensor("base_mean") if "base_mean" in names else None

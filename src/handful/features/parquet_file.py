@@ -107,41 +107,33 @@ def _column(column: Any, name: str) -> NDArray:
 
 def vectors_of(column: Any, where: str) -> NDArray:
     """A column of lists as [n, D]. It is copied, so that the array is contiguous and writable."""
-    import pyarrow.compute as pc
     import pyarrow.types as of
 
     check_vectors(column.type, where)
     if column.null_count:
-        raise ValueError(f"{where} has no embedding in row {_first(pc.is_null(column))}: remove that row")
+        raise ValueError(f"{where} has no embedding in row {column.is_null().to_numpy().argmax()}: remove that row")
     kind = getattr(column.type, "storage_type", column.type).value_type
     dtype = np.float64 if of.is_float64(kind) or (of.is_integer(kind) and kind.bit_width > 16) else np.float32
     chunks = [getattr(chunk, "storage", chunk) for chunk in column.chunks if len(chunk)]
     if not chunks:
         return np.empty((0, 0), dtype)
-    lengths = np.concatenate([pc.list_value_length(chunk).to_numpy(zero_copy_only=False) for chunk in chunks])
+    lengths = _joined(chunk.value_lengths() for chunk in chunks)
     width = int(lengths[0])
     if (lengths != width).any():
-        at = int((lengths != width).argmax())
+        row = int((lengths != width).argmax())
         raise ValueError(
-            f"{where} has {width} numbers in row 0 but {lengths[at]} in row {at}: embeddings of one backbone have one "
-            "length"
+            f"{where} has {width} numbers in row 0 but {lengths[row]} in row {row}: embeddings of one backbone have "
+            "one length"
         )
-    vectors: NDArray = np.empty((len(lengths), width), dtype)
-    start = 0
-    for chunk in chunks:
-        flat = chunk.flatten()
-        if flat.null_count:
-            row, position = divmod(_first(pc.is_null(flat)), width)
-            raise ValueError(f"{where} has no number in row {start + row}, position {position}: remove that row")
-        vectors[start : start + len(chunk)] = flat.to_numpy(zero_copy_only=False).reshape(len(chunk), width)
-        start += len(chunk)
-    return vectors
+    numbers = [chunk.flatten() for chunk in chunks]
+    if any(flat.null_count for flat in numbers):
+        row, position = divmod(int(_joined(flat.is_null() for flat in numbers).argmax()), width)
+        raise ValueError(f"{where} has no number in row {row}, position {position}: remove that row")
+    return _joined(numbers).astype(dtype, copy=False).reshape(len(lengths), width)
 
 
-def _first(mask: Any) -> int:
-    import pyarrow.compute as pc
-
-    return int(pc.index(mask, True).as_py())
+def _joined(arrays: Iterable[Any]) -> NDArray:
+    return np.concatenate([array.to_numpy(zero_copy_only=False) for array in arrays])
 
 
 def check_vectors(kind: Any, where: str) -> None:
