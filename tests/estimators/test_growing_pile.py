@@ -97,17 +97,6 @@ def test_a_class_whose_name_comes_before_the_others_keeps_the_labels_of_the_othe
     assert_same(model, handful.EOL().fit(X, [*y[:120], *late]))
 
 
-def test_labels_read_as_floats_name_the_same_whole_numbers(world):
-    X, truth = world
-    model = handful.estimators.SimpleShot().fit(X[:100], pile_labels(truth)[:100])
-    late = np.full(50, np.nan)
-    late[:2] = 2.0, 9.0
-    model.partial_fit(X[100:], late)
-    assert model.classes_.dtype.kind == "i"
-    assert model.classes_.tolist() == [0, 1, 2, 3, 9]
-    assert model.transduction_[100:102].tolist() == [2, 9]
-
-
 def test_a_saved_and_a_pickled_model_go_on_as_the_one_that_was_saved(world, tmp_path):
     X, truth = world
     with pytest.raises(NotFittedError):
@@ -301,13 +290,3 @@ def test_opened_classes_are_the_groups_the_largest_first(opening, quarters, tmp_
         assert as_sets(twin.groups_) == expected
     paired = handful.solve(X[:2], [0, 1], X[2:], method=f"simpleshot+{opening}")
     assert as_sets(paired.groups) == as_sets(result.groups)
-
-
-def test_a_taught_item_leaves_the_opened_classes(opening, quarters):
-    X, kind = quarters
-    model = handful.make_estimator(opening).partial_fit(X[:2], [0, 1]).partial_fit(X[2:])
-    row = model.groups_[0].representative
-    model.teach({row: 9})
-    assert model.classes_.tolist() == [0, 1, 9]
-    assert as_sets(model.groups_) == [set(np.flatnonzero(kind == k).tolist()) for k in (2, 3, 4)]
-    assert (model.transduction_[kind == 5] == 9).all()
