@@ -21,16 +21,7 @@ import numpy as np
 
 from handful.core.arrays import to_numpy
 from handful.core.checks import as_features
-from handful.features.feature_columns import (
-    EMBEDDING,
-    LABEL,
-    PATH,
-    SPLIT,
-    ColumnChoice,
-    Content,
-    require,
-    to_columns,
-)
+from handful.features.feature_columns import EMBEDDING, LABEL, PATH, SPLIT, ColumnChoice, Content, require, to_columns
 from handful.features.labels import NDArray, numbers_if_whole
 from handful.features.table import FeatureTable, free_name
 from handful.utils.columns import object_array
