@@ -116,8 +116,8 @@ def read(
 def write(table: FeatureTable, path: str | Path) -> Path:
     """Write a feature table; the suffix gives the format.
 
-    An existing file is replaced completely or not at all. The labels of a .npy file are written beside it, to
-    <stem>.labels.npy, and its base mean to <stem>.base_mean.npy.
+    An existing file is replaced whole or not at all. The labels of a .npy file go to <stem>.labels.npy beside it, and
+    its base mean to <stem>.base_mean.npy.
 
     Parameters
     ----------

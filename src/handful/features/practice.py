@@ -91,10 +91,10 @@ def practice(kind: str, folder: str | Path = ".") -> list[Path]:
     if kind not in makers:
         raise ValueError(f"there is nothing of the kind {kind!r} to practise on: choose one of {', '.join(makers)}")
     files = {Path(folder) / name: content for name, content in makers[kind]()}
-    for place in sorted({place for path in files for place in path.parents}):
-        if place.exists() and not place.is_dir():
-            raise FileExistsError(f"{place} is a file, but a folder of that name is needed: choose another folder")
     for path, content in files.items():
+        for place in path.parents:
+            if place.exists() and not place.is_dir():
+                raise FileExistsError(f"{place} is a file, but a folder of that name is needed: choose another folder")
         if path.exists() and not (path.is_file() and path.read_bytes() == content):
             raise FileExistsError(f"{path} is there already and is something else: choose an empty folder")
     for path, content in files.items():

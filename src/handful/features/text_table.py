@@ -94,11 +94,11 @@ def is_text_table(path: Path, options: Mapping[str, Any] | None = None) -> bool:
 
     options: those of `features.read`. Whoever names columns of features has a table of features.
     """
-    if not path.is_file() or path.suffix.lower() not in SUFFIXES or has_features(path, options):
+    suffix = path.suffix.lower()
+    if not path.is_file() or suffix not in SUFFIXES or has_features(path, options):
         return False
-    if path.suffix.lower() not in (".csv", ".parquet"):
-        return True  # features are not read from these
-    return holds_texts(peek_cells(path), (options or {}).get("label"))
+    is_only_of_texts = suffix not in (".csv", ".parquet")  # features are not read from these
+    return is_only_of_texts or holds_texts(peek_cells(path), (options or {}).get("label"))
 
 
 def has_features(path: Path, options: Mapping[str, Any] | None = None) -> bool:
@@ -128,11 +128,9 @@ def _text_table(
     text_column, reason = find_text_column(columns, text, label)
     label_column = find_label_column(columns, text_column, label)
     texts = ["" if value is None else str(value) for value in columns[text_column].tolist()]
-    labels_in_words = (
-        "there is no column of labels" if label_column is None else f"the labels in {shortened(label_column)!r}"
-    )
+    found = "there is no column of labels" if label_column is None else f"the labels in {shortened(label_column)!r}"
     because = f", {reason}" if reason else ""
-    notes = [f"The texts are in the column {shortened(text_column)!r}{because}; {labels_in_words}.", *notes]
+    notes = [f"The texts are in the column {shortened(text_column)!r}{because}; {found}.", *notes]
     labels = None
     if label_column is not None:
         labels = clean_labels(_as_labels(columns[label_column].tolist()))
@@ -155,26 +153,15 @@ def _text_table(
 
 
 def _find_names(columns: Mapping[str, NDArray], notes: list[str]) -> str | None:
-    """The column that names the rows; None if there is none whose values are all there and distinct."""
+    """The column that names the rows; None if there is none whose values are all there, short and distinct."""
     for name in NAME_COLUMNS:
         if name not in columns:
             continue
         values = ["" if value is None else str(value) for value in columns[name].tolist()]
-        places: dict[str, int] = {}
-        for row, value in enumerate(values):
-            first = places.setdefault(value, row)
-            if is_blank(value):
-                why = f"Row {row} has no {name}"
-            elif len(value) > MAX_NAME_CHARACTERS or value != value.strip():
-                why = f"The {name} of row {row} is not fit to name it"
-            elif first != row:
-                why = f"The {name} {shortened(value, 40)!r} is that of row {first} and of row {row}"
-            else:
-                continue
-            notes.append(f"{why}: rows are named by their number.")
-            break
-        else:
+        is_fit = all(value == value.strip()[:MAX_NAME_CHARACTERS] and not is_blank(value) for value in values)
+        if is_fit and len(set(values)) == len(values):
             return name
+        notes.append(f"The values of {name} are not all there, short and distinct: rows are named by their number.")
     return None
 
 
@@ -346,6 +333,11 @@ def look_at(cells: NDArray) -> Look:
     return Look(len(values), words, len({str(text) for text in texts}) / len(texts), numbers / len(texts))
 
 
+def _looks(columns: Mapping[str, NDArray], label: str | None) -> dict[str, Look]:
+    """How columns look that may hold texts: all but those of labels."""
+    return {name: look_at(cells) for name, cells in columns.items() if name != label and _key(name) not in LABEL_NAMES}
+
+
 def find_text_column(
     columns: Mapping[str, NDArray], text: str | None = None, label: str | None = None
 ) -> tuple[str, str]:
@@ -360,7 +352,7 @@ def find_text_column(
                 f"numbers are the features (the columns are {listed(names)})"
             )
         return text, ""
-    looks = {name: look_at(cells) for name, cells in columns.items() if name != label and _key(name) not in LABEL_NAMES}
+    looks = _looks(columns, label)
     may_be = {name: look for name, look in looks.items() if look.is_text and look.numbers < 0.5}
     if name := _by_name(list(may_be), TEXT_NAMES):
         return name, "by its name"
@@ -400,7 +392,7 @@ def holds_texts(columns: Mapping[str, NDArray], label: str | None = None) -> boo
     Columns of numbers that are called f0, f1, f2, ... are features, however few there are. A table without numbers has
     no features.
     """
-    looks = {name: look_at(cells) for name, cells in columns.items() if name != label and _key(name) not in LABEL_NAMES}
+    looks = _looks(columns, label)
     numbers = [name for name, look in looks.items() if look.cells and look.numbers >= 0.5]
     if "embedding" in columns or len(numbers) > MAX_NUMBER_COLUMNS or _has_series(numbers):
         return False
