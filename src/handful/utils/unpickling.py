@@ -23,12 +23,10 @@ ADVICE = "if you trust the file, load it and save its arrays with numpy.savez(..
 ARRAY_TYPES = re.compile(r"b1|[iu][1248]|f[248]|[US][1-9]\d{0,5}")  # numbers and strings; never Python's objects
 MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # how a file of torch's old format begins
 BFLOAT16 = "torch.BFloat16Storage"  # NumPy has no such type: it is the upper half of a float32
-STORAGES = {BFLOAT16: "<f4"} | {
-    f"torch.{name}Storage": code
-    for name, code in {
-        "Float": "<f4", "Double": "<f8", "Half": "<f2", "Long": "<i8", "Int": "<i4", "Short": "<i2", "Char": "i1",
-        "Byte": "u1", "Bool": "b1",
-    }.items()
+STORAGES = {
+    BFLOAT16: "<f4", "torch.FloatStorage": "<f4", "torch.DoubleStorage": "<f8", "torch.HalfStorage": "<f2",
+    "torch.LongStorage": "<i8", "torch.IntStorage": "<i4", "torch.ShortStorage": "<i2", "torch.CharStorage": "i1",
+    "torch.ByteStorage": "u1", "torch.BoolStorage": "b1",
 }  # fmt: skip
 
 
@@ -37,7 +35,7 @@ class Refused(ValueError):
 
 
 class Damaged(Refused):
-    """The file is damaged, or it is another kind of file."""
+    """The file is damaged, or it is another kind of file; for this `reason`."""
 
     def __init__(self, reason: str):
         super().__init__(f"is damaged, or something else: {reason}")
@@ -146,10 +144,10 @@ class _Unpickler(pickle.Unpickler):
         self.size, self.storages = size, dict[str, tuple[str, np.ndarray]]()
 
     def find_class(self, module: str, name: str, /) -> Any:
-        text = f"{module}.{name}"
+        text = f"{module}.{name}".replace("numpy.core.", "numpy._core.").replace("__builtin__.", "builtins.")
         if text == "argparse.Namespace":  # the only one that pickles make without a call, so it must be a class
             return type("Namespace", (_Dictionary,), {})
-        if text not in _FUNCTIONS:
+        if text not in _FUNCTIONS and text not in _NAMED:
             raise Refused(
                 f"asks for {shortened(text)}, which is not an array or a plain container and could run anything: it "
                 "was not called and nothing was read"
@@ -178,9 +176,9 @@ class _Name:
         self.text = text
 
     def __call__(self, *arguments: Any) -> Any:
-        if (function := _FUNCTIONS[self.text]) is None:
+        if self.text not in _FUNCTIONS:
             raise Refused(f"calls {self.text}, which no pickle of arrays does: it was not called and nothing was read")
-        return function(*arguments)
+        return _FUNCTIONS[self.text](*arguments)
 
     def __setstate__(self, state: Any) -> None:
         raise Refused(f"tries to change {self.text}: it was not changed and nothing was read")
@@ -255,36 +253,19 @@ def _encode(text: Any, encoding: Any) -> bytes:
     return text.encode("latin1")
 
 
-_FUNCTIONS: dict[str, Any] = {  # what a call of each name calls; None for names that are never called
-    **{
-        f"{package}.{name}": function
-        for package in ("numpy._core", "numpy.core")
-        for name, function in {
-            "multiarray._reconstruct": lambda *_: np.empty(0).view(_Array),
-            "multiarray.scalar": lambda kind, data: _filled(data, kind, ()).item(),
-            "numeric._frombuffer": _filled,
-        }.items()
-    },
-    "numpy.ndarray": None,  # named by _reconstruct, never called
+_FUNCTIONS: dict[str, Any] = {  # what a call of each name calls
+    "numpy._core.multiarray._reconstruct": lambda *_: np.empty(0).view(_Array),
+    "numpy._core.multiarray.scalar": lambda kind, data: _filled(data, kind, ()).item(),
+    "numpy._core.numeric._frombuffer": _filled,
     "numpy.dtype": _Type,
-    **{
-        f"{module}.{name}": function
-        for module in ("builtins", "__builtin__")
-        for name, function in {
-            "dict": lambda items=(): _Dictionary(items),
-            "set": lambda items=(): set(items),
-            "frozenset": lambda items=(): frozenset(items),
-            "bytes": lambda: b"",  # of protocols without bytes
-            "list": None,  # named as the factory of a defaultdict
-            "tuple": None,
-        }.items()
-    },
+    "builtins.dict": lambda items=(): _Dictionary(items),
+    "builtins.set": lambda items=(): set(items),
+    "builtins.frozenset": lambda items=(): frozenset(items),
+    "builtins.bytes": lambda: b"",  # of protocols without bytes
     "collections.OrderedDict": lambda items=(): _Dictionary(items),
     "collections.Counter": lambda items=(): _Dictionary(items),
     "collections.defaultdict": lambda *_: _Dictionary(),  # the factory is not kept
     "_codecs.encode": _encode,
-    **dict.fromkeys(STORAGES),
-    **{f"torch.{name}": None for name in ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8")},
     "torch._utils._rebuild_tensor": _tensor,
     "torch._utils._rebuild_tensor_v2": _tensor,
     "torch._utils._rebuild_parameter": lambda tensor, *_: tensor,
@@ -292,3 +273,7 @@ _FUNCTIONS: dict[str, Any] = {  # what a call of each name calls; None for names
     "torch.device": lambda *_: None,
     "torch.storage._load_from_bytes": _storage_in_pickle,
 }
+_NAMED = {  # and names that are never called: of types, and of the factory of a defaultdict
+    *STORAGES, "numpy.ndarray", "builtins.list", "builtins.tuple", "torch.float32", "torch.float64", "torch.float16",
+    "torch.bfloat16", "torch.int64", "torch.int32", "torch.uint8",
+}  # fmt: skip
