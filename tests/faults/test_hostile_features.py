@@ -162,11 +162,6 @@ TENSORS = {
     "an unknown type": tensors(set_header(entry("F17"))),
     "bfloat16": tensors(set_header(entry("BF16", (8, 4)))),
     "no features": tensors({"labels": entry("I64", (12,), (0, 96))}),
-    "a note that is no JSON": tensors(set_header() | {"__metadata__": {"handful": "{"}}),
-    "a format of the future": tensors(set_header(format=10**30)),
-    "paths that are a text": tensors(set_header(texts={"path": "abcd"})),
-    "texts that are a list": tensors(set_header(texts=["a"])),
-    "too few paths": tensors(set_header(texts={"path": ["a"]})),
     "names that are a text": tensors(set_header(columns="abcd")),
     "nothing": b"",
 }

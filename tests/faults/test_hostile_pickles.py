@@ -78,13 +78,11 @@ def old_format(content: bytes, keys=("0",), storages: bytes = floats(range(6)), 
     return head + content + pickle.dumps(list(keys), 2) + storages
 
 
-def zip_format(
-    content: bytes, compression: int = zipfile.ZIP_STORED, order: bytes = b"little", count: int = 6
-) -> bytes:
-    with zipfile.ZipFile(file := io.BytesIO(), "w", compression) as archive:
+def zip_format(content: bytes) -> bytes:
+    with zipfile.ZipFile(file := io.BytesIO(), "w") as archive:
         archive.writestr("a/data.pkl", content)
-        archive.writestr("a/byteorder", order)
-        archive.writestr("a/data/0", np.arange(count, dtype="<f4").tobytes())
+        archive.writestr("a/byteorder", b"little")
+        archive.writestr("a/data/0", np.arange(6, dtype="<f4").tobytes())
     return file.getvalue()
 
 
@@ -279,11 +277,8 @@ STATE_DICTS = {
     "stride 0": (old_format(dictionary({"w": tensor(shape=(2**15, 2**15), strides=(0, 0))})), LARGER),
     "negative stride": (old_format(dictionary({"w": tensor(strides=(-3, 1))})), LARGER),
     "offset beyond the storage": (old_format(dictionary({"w": tensor(offset=1)})), "damaged"),
-    "shape beyond the storage": (old_format(dictionary({"w": tensor(shape=(3, 3))})), LARGER),
-    "more strides than lengths": (old_format(dictionary({"w": tensor(strides=(3, 1, 1))})), "damaged"),
     "storage of 2 ** 31 numbers": (old_format(dictionary({"w": tensor(storage(count=2**31 - 1))})), "storage 0"),
     "storage whose length lies": (old_format(dictionary({"w": tensor()}), storages=struct.pack("<q", 7)), "storage 0"),
-    "storage that is not there": (old_format(dictionary({"w": tensor(storage("1"))})), "damaged"),
     "storage of an unknown kind": (old_format(dictionary({"w": tensor(storage(kind="UntypedStorage"))})), "asks for"),
     "storage described twice": (
         old_format(dictionary({"w": tensor(), "v": tensor(storage(count=3, kind="DoubleStorage"))})), "in an unknown"
@@ -294,9 +289,7 @@ STATE_DICTS = {
         np.arange(6, dtype="<f4").tobytes(), bytes(24)), "bytes have changed"),
     "archive: storage outside": (zip_format(dictionary({"w": tensor(storage("../../etc/passwd", end=b"t"))})), "lacks"),
     "archive: storage too short": (zip_format(dictionary({"w": tensor(storage(count=7, end=b"t"))})), "ends early in"),
-    "archive: big-endian": (zip_format(dictionary({}), order=b"big"), "big-endian machine"),
     "archive: cut off": (zip_format(dictionary({}))[:-30], "cut off"),
-    "archive of something else": (zip_format(b"N.").replace(b"data.pkl", b"data.txt"), "not of torch.save"),
 }  # fmt: skip
 
 

@@ -167,15 +167,6 @@ def test_embeddings_of_other_types_are_widened(tmp_path):
     assert found.labels.tolist() == [4, 2]
 
 
-def test_columns_and_arrays_may_have_other_names(tmp_path):
-    path = table(tmp_path / "a.parquet", clip=[[1.0], [2.0]], species=[3, 4], junk=["x", "y"])
-    assert read(path, embedding="clip", label="species").labels.tolist() == [3, 4]
-    np.savez(tmp_path / "a.npz", X=np.eye(2), y=np.array([b"a", b"b"]))
-    found = read(tmp_path / "a.npz", embedding="X", label="y")
-    assert found.labels.tolist() == ["a", "b"]
-    assert found.features.dtype == np.float64
-
-
 def test_class_names_that_datasets_leaves_in_parquet(tmp_path):
     about = {"info": {"features": {"label": {"names": ["hen", "owl"], "_type": "ClassLabel"}}}}
     rows = pa.table({"embedding": [[1.0], [2.0]], "label": [1, 0]}).replace_schema_metadata
@@ -284,18 +275,6 @@ def test_pickles_of_another_shape_are_named(tmp_path):
 
 
 # ---- what is wrong with a file
-
-
-def test_values_that_are_not_finite_are_found(tmp_path, birds):
-    for value, kind in (("nan", "NaN"), ("inf", "infinity")):
-        features = birds.features.copy()
-        features[3, 1] = float(value)
-        table(tmp_path / "a.parquet", embedding=list(features), label=birds.labels.tolist())
-        np.savez(tmp_path / "a.npz", features=features, labels=birds.labels)
-        np.save(tmp_path / "a.npy", features)
-        save_file({"features": features, "labels": np.arange(6)}, tmp_path / "a.safetensors")
-        for suffix in ("parquet", "npz", "npy", "safetensors"):
-            assert f"{kind} at row 3, column 1" in error(tmp_path / f"a.{suffix}")
 
 
 def test_missing_columns_and_arrays_are_named_with_those_there(tmp_path):

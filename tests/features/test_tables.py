@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from handful.features import FeatureTable, read
+from handful.features import read
 from handful.project.summary import almost_alike
+from handful.utils.files import class_name
 
 HEADER = "path,label,a,b,c"
 ROWS = ["p0,x,4,0.5,0.25", "p1,y,0.5,4,0.25", "p2,,4,0.25,0.5"]
@@ -157,6 +158,7 @@ def test_labels_are_compared_as_people_see_them(tmp_path):
 
 
 def test_names_that_are_almost_alike_are_told():
+    assert class_name("e\u0301") == "\u00e9"  # those of folders, which look the same
     assert almost_alike(["cat", "Cat", "c at", "dog", "\uff44og"]) == [
         ("cat", "Cat"),
         ("cat", "c at"),
@@ -235,25 +237,6 @@ def test_classes_that_differ_in_case_stay_two_and_it_is_said(handful, tmp_path):
     said = " ".join(done.stdout.split())
     assert "The classes a and A have almost the same name and are treated as two" in said
     assert set(parquet.read_table("out/labels.parquet")["label"].to_pylist()) == {"a", "A", "unknown"}
-
-
-def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
-    from PIL import Image
-
-    from handful.project import read_examples
-
-    class Backbone:
-        kind, name, fingerprint, dimension, base = "pictures", "mean", "1", 3, None
-
-    def embed(folder, paths, backbone, what, progress, strict):
-        files = list(map(str, paths))
-        return FeatureTable(np.eye(len(files)), paths=files, hashes=files)
-
-    for i, folder in enumerate(["e\u0301", "\u00e9", "x"]):
-        (tmp_path / folder).mkdir()
-        Image.new("RGB", (4, 4), (i, 0, 0)).save(tmp_path / folder / "a.png")
-    items = read_examples(tmp_path, Backbone(), progress=lambda *_: None, embedder=embed)
-    assert sorted(items.labels) == ["x", "\u00e9", "\u00e9"]
 
 
 def test_examples_that_are_all_the_same_are_refused(handful, tmp_path):
