@@ -193,46 +193,27 @@ class FeatureTable:
         return self if self.has_label.all() else self.take(self.has_label)
 
     def of_split(self, split: str) -> FeatureTable | None:
-        """The items of a split; None if there are none.
+        """The items of a split, in their order; None if there are none.
 
         Parameters
         ----------
         split : str
             The name of the split.
         """
-        return self.select(split=split) if self.splits is not None and split in self.splits else None
+        return self.take(self.splits == split) if self.splits is not None and split in self.splits else None
 
-    def select(self, *, split: str | Iterable[str] | None = None, classes: Any = None) -> FeatureTable:
-        """The items of a split (or several) and of some classes, in their order.
+    def select(self, split: str) -> FeatureTable:
+        """The items of a split; raises ValueError with the names of the splits if there are none.
 
         Parameters
         ----------
-        split : str or iterable of str, optional
-            The splits to keep.
-        classes : class or sequence, optional
-            The classes to keep.
-
-        Examples
-        --------
-        >>> FeatureTable([[1.0], [2.0], [3.0]], [7, 8, 7]).select(classes=[7]).features.ravel()
-        array([1., 3.])
+        split : str
+            The name of the split.
         """
-        keep = np.ones(len(self), bool)
-        splits = [None] * len(self) if self.splits is None else self.splits.tolist()
-        labels = [None] * len(self) if self.labels is None else self.labels.tolist()
-        labels = [label if there else None for label, there in zip(labels, self.has_label.tolist(), strict=True)]
-        for what, choice, values in (("split", split, splits), ("class", classes, labels)):
-            if choice is None:
-                continue
-            names = {choice} if np.isscalar(choice) else set(choice)
-            present = sorted({value for value in values if value is not None})
-            for name in names - set(present):
-                there = _some([repr(value) for value in present]) or "none"
-                raise ValueError(f"{self.name} has no {what} {name!r}: there are {there}")
-            keep &= [value in names for value in values]
-        if not keep.any():
-            raise ValueError(f"{self.name} has no items of that split and those classes: nothing is left")
-        return self.take(keep)
+        if (part := self.of_split(split)) is None:
+            there = [] if self.splits is None else map(repr, np.unique(self.splits).tolist())
+            raise ValueError(f"{self.name} has no split {split!r}: there are {_some([*there]) or 'none'}")
+        return part
 
     def take(self, rows: NDArray | Sequence[int]) -> FeatureTable:
         """Some rows. `skipped` and `source` do not change.
