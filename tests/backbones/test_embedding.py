@@ -291,7 +291,7 @@ def test_an_interrupted_run_goes_on_where_it_was(pile):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("handful-pictures")]
 
 
-def test_many_entries_come_back_and_can_be_deleted():
+def test_many_entries_come_back():
     cache = FeatureCache()
     vectors = {content_hash(str(i).encode()): np.full(3, i, np.float32) for i in range(3000)}
     cache.put(vectors, "f")
@@ -299,8 +299,6 @@ def test_many_entries_come_back_and_can_be_deleted():
     assert stored.keys() == vectors.keys()
     assert all((stored[h] == vectors[h]).all() for h in vectors)
     assert cache.get(vectors, "g") == {}
-    cache.clear()
-    assert cache.get(vectors, "f") == {}
 
 
 def test_names_that_are_no_text_are_remembered(tmp_path):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -69,12 +68,12 @@ class EfficientNetLite(Backbone):
 
     dimension = DIMENSION
 
-    def __init__(self, network: Network, threads: int | None = None, device: str | None = None):
+    def __init__(self, network: Network, threads: int | None, device: str):
         self.name, self.preprocessing = network.name, network.preprocessing
         self.fingerprint = fingerprint(self.name, str(FORMAT), network.sha256, self.preprocessing.describe())
-        reopen = partial(Session, build_graph(read_weights(network), network), threads, self.name)
+        graph = build_graph(read_weights(network), network)
         ramp = np.linspace(-1, 1, 3 * network.size**2, dtype=np.float32).reshape(1, 3, network.size, network.size)
-        self._session = reopen().on_device(device, {"pictures": ramp}, reopen)
+        self._session = Session(graph, threads, self.name).on_device(device, {"pictures": ramp}, graph)
         self.device = self._session.device
 
     def _embed(self, batch: np.ndarray) -> np.ndarray:
@@ -114,11 +113,10 @@ class Concatenation(Backbone):
 def network_names(name: str) -> list[str] | None:
     """Return the networks of a name like "efficientnet_lite0+efficientnet_lite2"; None if it is not such a name."""
     names = name.split(PLUS)
-    known = all(part in NETWORKS for part in names) and len(set(names)) == len(names)
-    return names if known else None
+    return names if NETWORKS.keys() >= {*names} and len({*names}) == len(names) else None
 
 
-def lite_backbone(names: Sequence[str], threads: int | None = None, device: str | None = None) -> Backbone:
+def lite_backbone(names: Sequence[str], threads: int | None, device: str) -> Backbone:
     """Return the network of this name, or several side by side."""
     parts = [EfficientNetLite(NETWORKS[name], threads, device) for name in names]
     return parts[0] if len(parts) == 1 else Concatenation(parts)

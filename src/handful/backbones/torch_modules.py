@@ -30,24 +30,18 @@ def timm_backbone(name: str, model: str, options: dict[str, Any], threads: int |
     except Exception as error:  # no such model, no pretrained weights, no network
         raise ValueError(f"timm cannot make {model!r} with its pretrained weights: {error}") from error
     config = timm.data.resolve_model_data_config(network)
-    preprocessing = {
-        "size": tuple(config["input_size"][1:]),
-        "mean": tuple(config["mean"]),
-        "std": tuple(config["std"]),
-        "interpolation": config["interpolation"],
-        "crop": config["crop_pct"],
-    }
-    return TorchBackbone(name, network, Preprocessing(**(preprocessing | options)), threads)
+    usual = {key: tuple(config[key]) for key in ("mean", "std")} | {"size": tuple(config["input_size"][1:])}
+    usual |= {"interpolation": config["interpolation"], "crop": config["crop_pct"]}
+    return TorchBackbone(name, network, Preprocessing(**(usual | options)), threads)
 
 
-def network_backbone(
-    name: str, network: str, checkpoint: Path, options: dict[str, Any], threads: int | None
-) -> Backbone:
-    """Return a network of the few-shot literature with the weights of a published or own checkpoint."""
+def network_backbone(name: str, options: dict[str, Any], threads: int | None) -> Backbone:
+    """Return NETWORK:FILE, a network of the few-shot literature with the weights of a checkpoint."""
     need("torch", f"the backbone {name}", TORCH)
     from handful.backbones.networks.checkpoints import load_network
 
-    module, kind, _ = load_network(checkpoint, network)
+    network, _, checkpoint = name.partition(":")
+    module, kind, _ = load_network(Path(checkpoint), network)
     what = f"{kind} {module.options}"  # without the path: a moved file gives the same features
     backbone = TorchBackbone(what, module, few_shot_preprocessing(module.channels, options), threads)
     backbone.name = name
@@ -55,10 +49,7 @@ def network_backbone(
 
 
 def few_shot_preprocessing(channels: Any, options: dict[str, Any]) -> Preprocessing:
-    """Return the preprocessing of the published networks, unless `options` change it.
-
-    It takes the middle 84 of 92 pixels, and the mean and std of ImageNet.
-    """
+    """Return that of the published networks, unless `options` change it: the middle 84 of 92 pixels, as ImageNet."""
     mean, std = (IMAGENET_MEAN, IMAGENET_STD) if channels == 3 else ((0.449,), (0.226,))
     usual: dict[str, Any] = {"size": (84, 84), "mean": mean, "std": std, "interpolation": "bilinear", "crop": 84 / 92}
     preprocessing = Preprocessing(**(usual | spread(options, channels)))
@@ -79,13 +70,12 @@ class TorchBackbone(Backbone):
         first = next(iter(module.parameters()), None)
         self._as = {} if first is None else {"device": first.device, "dtype": first.dtype}
         self.fingerprint = fingerprint(name, repr(module), self._weights_hash(), preprocessing.describe())
-        self.dimension = self._embed(np.zeros((1, len(preprocessing.mean), *self.input_size), np.float32)).shape[1]
+        self.dimension = self._embed(np.zeros((1, *self._input_shape), np.float32)).shape[1]
 
     def _embed(self, batch: np.ndarray) -> np.ndarray:
         torch, before = self._torch, self._torch.get_num_threads()
         try:
-            if self._threads is not None:
-                torch.set_num_threads(self._threads)
+            torch.set_num_threads(self._threads or before)
             with torch.inference_mode():
                 features = self._module(torch.from_numpy(np.require(batch, requirements="W")).to(**self._as))
         finally:
