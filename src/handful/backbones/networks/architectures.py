@@ -208,7 +208,7 @@ class WideResNet(nn.Module):
 
 
 class Group(nn.Sequential):
-    """Blocks of one width, as its part `layer`; the first one changes the number of channels and the size of the map."""
+    """Blocks of one width, as its part `layer`; the first one changes the number of channels and halves the map."""
 
 
 class WideBlock(nn.Module):
