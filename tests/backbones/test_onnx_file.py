@@ -61,7 +61,7 @@ def test_errors_say_what_is_wrong(tmp_path):
         ({}, {"mean": [123.7] * 3, "std": [58.4] * 3}, "divide mean and std by 255"),
         ({}, {"mean": [0.5] * 2, "std": [0.5] * 2}, "three are needed"),
         ({}, {"mean": [0.5] * 3, "std": [0.5, 0, 0.5]}, "std positive"),
-        ({}, {"mean": "red", "std": 1}, "model.json: mean"),
+        ({}, {"mean": "red", "std": 1}, "model.onnx: mean is 'red'"),
         ({}, IMAGENET | {"means": 1}, "'means'"),
         ({}, IMAGENET | {"interpolation": "cubic"}, "bicubic"),
         ({}, IMAGENET | {"crop": 2}, "crop"),

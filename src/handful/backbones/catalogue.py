@@ -24,7 +24,7 @@ from handful.backbones.backbone import Backbone, FunctionBackbone, fingerprint
 from handful.backbones.efficientnet import PLUS, lite_backbone, network_names
 from handful.backbones.networks import NETWORKS
 from handful.backbones.onnx_file import OnnxFile
-from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size, preset_settings
+from handful.backbones.preprocessing import preprocessing_for
 
 # How strong the network for pictures is: the backbone, and a sentence. Two networks side by side were as good as Lite0
 # or better on all sets of pictures, at a third of the speed; none alone was: benchmarks/results/backbones.md.
@@ -165,11 +165,8 @@ def load_backbone(
     if threads is not None and threads < 1:
         raise ValueError(f"threads is {threads}: at least 1 is needed, or None for all cores")
     device = onnx_runtime.check_device(device)
-    options: dict[str, Any] = {"size": as_size(size), "mean": as_numbers(mean, "mean"), "std": as_numbers(std, "std")}
-    options = {key: value for key, value in options.items() if value is not None}
-    if preset is not None:
-        preset_settings(preset)  # raises for a name that is not one
-        options["preset"] = preset
+    named = {"size": size, "mean": mean, "std": std, "preset": preset}
+    options: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
     if "torch" in sys.modules and isinstance(name, sys.modules["torch"].nn.Module):
         if preset is not None:
             raise ValueError(f"preset={preset!r} is for an ONNX file: give size, mean and std of the module")
@@ -268,10 +265,8 @@ class Pixels(Backbone):
     name = PIXELS
 
     def __init__(self, options: dict[str, Any]):
-        whole = {"size": (16, 16), "mean": (0.0,), "std": (1.0,), "interpolation": "bilinear", "crop": None}
-        self.preprocessing = Preprocessing(**(whole | options))
-        if len(self.preprocessing.mean) != 1:
-            raise ValueError(f"the backbone {PIXELS} is grey: mean and std are one number each")
+        usual = {"size": 16, "mean": 0.0, "std": 1.0, "interpolation": "bilinear", "crop": None}
+        self.preprocessing = preprocessing_for(1, usual | options)
         self.dimension = self.preprocessing.size[0] * self.preprocessing.size[1]
         self.fingerprint = fingerprint(PIXELS, self.preprocessing.describe())
 

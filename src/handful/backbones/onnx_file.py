@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from handful.backbones.backbone import Backbone, fingerprint, pooled
 from handful.backbones.onnx_runtime import Session, weights_hash
-from handful.backbones.preprocessing import PRESETS, Preprocessing, as_numbers, as_size, preset_settings, spread
+from handful.backbones.preprocessing import PRESETS, Preprocessing, preprocessing_for, preset_settings
 from handful.utils.files import read_json
 from handful.utils.text import shortened
 
@@ -38,7 +37,7 @@ class OnnxFile(Backbone):
         try:
             self.preprocessing = self._read_input(settings)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{path}: {error}") from None
+            raise ValueError(f"{path}: {shortened(str(error), 500)}") from None
         self._output = self._choose_output(output)
         self.fingerprint = fingerprint(weights, self._output, self.preprocessing.describe())
         # Running one picture now shows errors of the network before a long run. For the comparison of devices it is a
@@ -73,12 +72,9 @@ class OnnxFile(Backbone):
                 '{"size": 224, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}, the numbers of most '
                 "networks trained with torch on ImageNet"
             )
-        if any(isinstance(a, int) and a != b for a, b in zip(sides, settings["size"], strict=True)):
+        preprocessing = preprocessing_for(channels if isinstance(channels, int) else 3, settings)
+        if any(isinstance(a, int) and a != b for a, b in zip(sides, preprocessing.size, strict=True)):
             raise ValueError(f"it takes pictures of {sides[0]} x {sides[1]}, and size says {settings['size']}")
-        count = channels if isinstance(channels, int) else 3
-        preprocessing = Preprocessing(**spread(settings, count))
-        if len(preprocessing.mean) != count:
-            raise ValueError(f"it takes {channels} channels, and mean has {len(preprocessing.mean)} numbers")
         return preprocessing
 
     def _choose_output(self, requested: str | None) -> str:
@@ -127,12 +123,4 @@ def _read_sidecar(path: Path) -> dict[str, Any]:
     if unknown := [key for key in settings if key not in KEYS]:
         names = shortened(", ".join(map(repr, unknown)), 200)
         raise ValueError(f"{sidecar} holds {names}: an object with {', '.join(KEYS)} is needed")
-    readers: dict[str, Any] = {
-        "size": as_size,
-        "mean": partial(as_numbers, what="mean"),
-        "std": partial(as_numbers, what="std"),
-    }
-    try:
-        return {key: readers[key](value) if key in readers else value for key, value in settings.items()}
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{sidecar}: {shortened(str(error), 200)}") from None
+    return settings

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from handful.backbones.backbone import Backbone, fingerprint, pooled
-from handful.backbones.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, spread
+from handful.backbones.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, preprocessing_for
 from handful.utils.extras import TORCH, need
 
 
@@ -19,7 +19,7 @@ def module_backbone(module: Any, options: dict[str, Any], threads: int | None) -
     if missing := [key for key in ("size", "mean", "std") if key not in options]:
         raise ValueError(f"the input of the module {name} is not known: give {', '.join(missing)}")
     count = next((part.in_channels for part in module.modules() if hasattr(part, "in_channels")), 3)
-    return TorchBackbone(name, module, Preprocessing(**spread(options, count)), threads)
+    return TorchBackbone(name, module, preprocessing_for(count, options), threads)
 
 
 def timm_backbone(name: str, model: str, options: dict[str, Any], threads: int | None) -> Backbone:
@@ -30,9 +30,9 @@ def timm_backbone(name: str, model: str, options: dict[str, Any], threads: int |
     except Exception as error:  # no such model, no pretrained weights, no network
         raise ValueError(f"timm cannot make {model!r} with its pretrained weights: {error}") from error
     config = timm.data.resolve_model_data_config(network)
-    usual = {key: tuple(config[key]) for key in ("mean", "std")} | {"size": tuple(config["input_size"][1:])}
-    usual |= {"interpolation": config["interpolation"], "crop": config["crop_pct"]}
-    return TorchBackbone(name, network, Preprocessing(**(usual | options)), threads)
+    channels, *size = config["input_size"]
+    usual = {key: config[key] for key in ("mean", "std", "interpolation")} | {"size": size, "crop": config["crop_pct"]}
+    return TorchBackbone(name, network, preprocessing_for(channels, usual | options), threads)
 
 
 def network_backbone(name: str, options: dict[str, Any], threads: int | None) -> Backbone:
@@ -50,14 +50,9 @@ def network_backbone(name: str, options: dict[str, Any], threads: int | None) ->
 
 def few_shot_preprocessing(channels: Any, options: dict[str, Any]) -> Preprocessing:
     """Return that of the published networks, unless `options` change it: the middle 84 of 92 pixels, as ImageNet."""
-    mean, std = (IMAGENET_MEAN, IMAGENET_STD) if channels == 3 else ((0.449,), (0.226,))
-    usual: dict[str, Any] = {"size": (84, 84), "mean": mean, "std": std, "interpolation": "bilinear", "crop": 84 / 92}
-    preprocessing = Preprocessing(**(usual | spread(options, channels)))
-    if len(preprocessing.mean) != channels:
-        raise ValueError(
-            f"mean and std have {len(preprocessing.mean)} numbers, and the network takes {channels} channels"
-        )
-    return preprocessing
+    mean, std = (IMAGENET_MEAN, IMAGENET_STD) if channels == 3 else (0.449, 0.226)
+    usual = {"size": 84, "mean": mean, "std": std, "interpolation": "bilinear", "crop": 84 / 92}
+    return preprocessing_for(channels, usual | options)
 
 
 class TorchBackbone(Backbone):
