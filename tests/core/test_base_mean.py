@@ -155,7 +155,7 @@ def test_on_a_cluster_the_mean_is_that_of_one_machine(tmp_path, handful, monkeyp
     assert len(kept) == 2
     other = (*ray, "-o", "parts", "--base", "here.npz")  # the pile's own mean
     for command in ((*ray, "-o", "parts"), other):
-        assert_refused(handful(*command), "holds parts with other base_mean")
+        assert_refused(handful(*command), "holds parts of other pictures, of another size, backbone or base")
     assert handful(*other, "--overwrite").returncode == 0
     np.testing.assert_allclose(read("parts").base_mean, read("parts").mean, rtol=1e-6)
     assert {p.name: p.stat().st_mtime_ns for p in Path("parts").glob("*.parquet")} == kept  # no part is made again
