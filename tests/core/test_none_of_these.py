@@ -7,8 +7,7 @@ from loops import loop
 import handful
 from handful.engines.loss import example_weights
 from handful.methods import eol as eol_file
-from handful.methods.contract import Solution
-from handful.methods.registry import METHODS, find_method
+from handful.methods.registry import METHODS, Solution, find_method
 
 rng = np.random.default_rng(0)
 CENTRES = 3 * np.eye(10)[:3]

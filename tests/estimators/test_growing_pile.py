@@ -9,8 +9,7 @@ from sklearn.exceptions import NotFittedError
 import handful
 from handful.core.arrays import class_count, one_hot, softmax, squared_distances
 from handful.features import digits
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.methods.registry import Info, Solution, register
 
 METHODS = ("eol_kdo", "simpleshot+knn", "soft_kmeans")
 LEARNED = ("classes_", "transduction_", "label_distributions_", "outlier_scores_", "unknown_", "given_", "items_")

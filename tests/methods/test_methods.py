@@ -15,7 +15,7 @@ from random_tasks import random_task
 import handful
 from handful.methods.openmax import weibull_fit
 from handful.methods.pt_map import transport
-from handful.methods.scores import entropy, maxprob
+from handful.methods.registry import entropy, maxprob
 from handful.solving import get_solver
 
 NEEDS = {"ood": "pyod"}  # extra -> a package it brings

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from handful.core.arrays import Array, as_like, to_numpy
-from handful.methods.contract import Solution
+from handful.methods.registry import Solution
 from handful.methods.simpleshot import simpleshot
 
 

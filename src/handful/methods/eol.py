@@ -40,17 +40,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import exp, log
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, as_like, class_count, softmax, with_unknown
-from handful.core.parameters import SHARE, Number, OneOf, Rule, SomeOf, inner_share
+from handful.core.parameters import Flag, NotNegative, Number, OneOf, OutlierShare, Positive, SomeOf, Whole, inner_share
 from handful.engines.descent import descend_all, logits_to
-from handful.engines.loss import BACKENDS, PARAMETERS, Descent, InfoMax
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.engines.loss import PARAMETERS, Descent, InfoMax
+from handful.methods.registry import Backend, Info, Solution, register
 
 INFO = Info(
     name="eol",
@@ -60,8 +59,6 @@ INFO = Info(
     year=2024,
     paper="EOL: Transductive Few-Shot Open-Set Recognition by Enhancing Outlier Logits (arXiv 2408.02052)",
     paradigm="transductive",
-    setting="open-set",
-    preparation=("base", "l2"),
     score="probability",
     summary=(
         "Moves prototypes, scales and shifts by gradient descent so that the pile is decided clearly and "
@@ -70,21 +67,6 @@ INFO = Info(
     new_items="by the learned prototypes, scales and shifts",
     state={"prototypes": "1 N D", "eta": "1 N", "delta": "1 N", "refined": "1 N D", "b": "1"},
 )
-
-RULES: dict[str, Rule] = {
-    "outlier_share": SHARE,
-    "b": Number(0, 1, optional=True, each_task=True),
-    "marginal_weight": OneOf(("ways", "shots")),
-    "learn": SomeOf(PARAMETERS),
-    "temperature": Number(0),
-    "steps": Number(0, closed=True, whole=True),
-    "learning_rate": Number(0),
-    "lambda_ce": Number(0, closed=True),
-    "lambda_co": Number(0, closed=True),
-    "lambda_ma": Number(0, closed=True),
-    "history": OneOf((True, False)),
-    "backend": OneOf(BACKENDS),
-}
 
 
 def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_: Any) -> tuple[Array, Array]:
@@ -98,29 +80,25 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
     return xp.sum(p[..., :ways], axis=-1, keepdims=True) * refined, p[..., ways]
 
 
-@register(
-    INFO,
-    rules=RULES,
-    score_new=score_new,
-)
+@register(INFO, score_new=score_new)
 def eol(
     support: Array,
     labels: Array,
     query: Array,
     unknown: Array | None = None,
     *,
-    outlier_share: Any = "auto",
-    b: float | None = None,
-    marginal_weight: str = "ways",
-    learn: tuple[str, ...] = PARAMETERS,
-    temperature: float = 10.0,
-    steps: int = 50,
-    learning_rate: float = 0.01,
-    lambda_ce: float = 1.0,
-    lambda_co: float = 1.0,
-    lambda_ma: float = 1.0,
-    history: bool = False,
-    backend: str = "auto",
+    outlier_share: OutlierShare = "auto",
+    b: Annotated[Any, Number(0, 1, each_task=True)] | None = None,
+    marginal_weight: Annotated[str, OneOf(("ways", "shots"))] = "ways",
+    learn: Annotated[tuple[str, ...], SomeOf(PARAMETERS)] = PARAMETERS,
+    temperature: Positive = 10.0,
+    steps: Whole = 50,
+    learning_rate: Positive = 0.01,
+    lambda_ce: NotNegative = 1.0,
+    lambda_co: NotNegative = 1.0,
+    lambda_ma: NotNegative = 1.0,
+    history: Flag = False,
+    backend: Backend = "auto",
 ) -> Solution:
     """Solve tasks by moving prototypes, scales and shifts until the unknown part of the pile has its share.
 

@@ -29,7 +29,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import FLOOR, Array, as_like, at_least, class_count, sigmoid, to_numpy, with_unknown
-from handful.core.parameters import Number, inner_share, is_auto
+from handful.core.parameters import Count, OutlierShare, Positive, Whole, inner_share, is_auto
 from handful.engines.density import OUTLIER_FLOOR
 from handful.engines.evidence import Evidence, describe, look, look_at_new
 from handful.engines.hidden import Hidden, hide_each
@@ -37,8 +37,7 @@ from handful.engines.share import MAX_QUERIES
 from handful.engines.share_statistics import TRIED_SHARES
 from handful.engines.verdict import judge, sharpened
 from handful.methods import eol, kdo
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.methods.registry import Backend, Info, Solution, register
 
 INFO = Info(
     name="eol_kdo",
@@ -48,7 +47,6 @@ INFO = Info(
     year=2026,
     paper="none: docs/reference/methods.md has the equations",
     paradigm="transductive",
-    setting="open-set",
     preparation=("signed(0.6)", "l2", "task", "l2"),
     score="probability",
     summary="EOL and KDO, which seldom fail together, and a verdict on what else an item shows in its pile.",
@@ -182,28 +180,20 @@ def _answer(classes: np.ndarray, p_unknown: np.ndarray, like: Array) -> tuple[Ar
     return as_like(classes * (1 - p_unknown)[..., None], like), as_like(p_unknown, like)
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    chunk_factor=1 / 2,
-    estimates_share=True,
-    max_queries=MAX_QUERIES,
-    rules=kdo.RULES
-    | {"temperature": Number(0), "steps": Number(0, closed=True, whole=True), "learning_rate": Number(0)},
-)
+@register(INFO, score_new=score_new, chunk_factor=1 / 2, estimates_share=True, max_queries=MAX_QUERIES)
 def eol_kdo(
     support: Array,
     labels: Array,
     query: Array,
     unknown: Array | None = None,
     *,
-    outlier_share: Any = "auto",
-    neighbours: int = 10,
-    passes: int = 11,
-    temperature: float = 10.0,
-    steps: int = 50,
-    learning_rate: float = 0.01,
-    backend: str = "auto",
+    outlier_share: OutlierShare = "auto",
+    neighbours: Count = 10,
+    passes: Count = 11,
+    temperature: Positive = 10.0,
+    steps: Whole = 50,
+    learning_rate: Positive = 0.01,
+    backend: Backend = "auto",
 ) -> Solution:
     """Solve tasks by EOL and by KDO, and weigh the mean of the two with what else each item shows in its pile.
 

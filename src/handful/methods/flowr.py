@@ -41,9 +41,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import FLOOR, Array, as_like, at_least, class_count, one_hot, products, softmax, to_numpy
-from handful.core.parameters import Number, OneOf
-from handful.methods.contract import Info, Scores, Solution
-from handful.methods.registry import register
+from handful.core.parameters import Flag, Positive
+from handful.methods.registry import Info, Scores, Solution, register
 
 INFO = Info(
     name="flowr",
@@ -52,9 +51,6 @@ INFO = Info(
     authors="Willes, Harrison, Harakeh, Finn, Pavone, Waslander",
     year=2022,
     paper="Bayesian Embeddings for Few-Shot Open World Recognition (TPAMI 2022)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
     score="probability",
     summary=(
         "Gaussian classes whose means have a prior that was learned on base classes, and a prior probability that an "
@@ -72,7 +68,7 @@ MIN_CAPACITY = 16  # classes that can be opened before the arrays of classes are
 def statistics(support: Array, labels: Array, base: Mapping[str, Array]) -> tuple[Array, Array]:
     """Return the number of items [B, N] and the sum of the embeddings [B, N, E] of each class."""
     xp = array_namespace(support)
-    onehot = one_hot(labels, class_count(labels), like=support)
+    onehot = one_hot(labels, like=support)
     return xp.sum(onehot, axis=1), xp.matrix_transpose(onehot) @ (support @ base["embedding"])
 
 
@@ -236,11 +232,7 @@ def _arrived(state: dict[str, Array]) -> Solution:
     return Solution(answers[..., :-1], answers[..., -1], state)
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    rules={"alpha": Number(0, optional=True), "arrivals": OneOf((False, True))},
-)
+@register(INFO, score_new=score_new)
 def flowr(
     support: Array,
     labels: Array,
@@ -248,8 +240,8 @@ def flowr(
     unknown: Array | None = None,
     *,
     base: Any = None,
-    alpha: float | None = None,
-    arrivals: bool = False,
+    alpha: Positive | None = None,
+    arrivals: Flag = False,
 ) -> Solution:
     """Solve tasks by Gaussian classes whose means have a learned prior, and by the probability of a new class.
 

@@ -40,22 +40,10 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import (
-    FLOOR,
-    Array,
-    at_least,
-    class_count,
-    class_means,
-    norms,
-    one_hot,
-    products,
-    softmax,
-    unit,
-)
-from handful.core.parameters import Number, Rule
-from handful.methods.contract import Info, Solution
+from handful.core.arrays import FLOOR, Array, at_least, class_means, norms, one_hot, products, softmax, unit
+from handful.core.parameters import NotNegative, Whole
 from handful.methods.ood_maml import same
-from handful.methods.registry import register
+from handful.methods.registry import Info, Solution, register
 
 INFO = Info(
     name="frob",
@@ -64,9 +52,6 @@ INFO = Info(
     authors="Dionelis, Yaghoobi, Tsaftaris",
     year=2021,
     paper="FROB: Few-shot ROBust Model for Classification and Out-of-Distribution Detection (arXiv 2111.15487)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
     score="probability",
     summary=(
         "Learned boundary samples around each class, and a rejection that is trained against them and against "
@@ -167,7 +152,7 @@ def train(
 ) -> dict[str, Array]:
     """The prototypes and the rejection after the steps."""
     xp = array_namespace(support)
-    onehot = one_hot(labels, class_count(labels), like=support)
+    onehot = one_hot(labels, like=support)
     weight = xp.exp(base["log_lambda"]) if lambda_boundary is None else lambda_boundary
     items = items_of(unit(support), onehot, unknown, base, (weight, lambda_exposure))
     start = xp.matrix_transpose(onehot / xp.sum(onehot, axis=1, keepdims=True))  # of the class means, [B, N, S]
@@ -200,14 +185,7 @@ def score_new(state: dict[str, Array], items: Array, *, base: Any = None, **_: A
     return p[..., :-1], p[..., -1]
 
 
-RULES: dict[str, Rule] = {
-    "steps": Number(0, closed=True, whole=True),
-    "lambda_boundary": Number(0, closed=True, optional=True),
-    "lambda_exposure": Number(0, closed=True),
-}
-
-
-@register(INFO, score_new=score_new, rules=RULES)
+@register(INFO, score_new=score_new)
 def frob(
     support: Array,
     labels: Array,
@@ -215,9 +193,9 @@ def frob(
     unknown: Array | None = None,
     *,
     base: Any = None,
-    steps: int = STEPS,
-    lambda_boundary: float | None = None,
-    lambda_exposure: float = 1.0,
+    steps: Whole = STEPS,
+    lambda_boundary: NotNegative | None = None,
+    lambda_exposure: NotNegative = 1.0,
 ) -> Solution:
     """Solve tasks by a rejection that is trained against boundary samples.
 

@@ -28,15 +28,13 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, as_like, class_count, with_unknown
-from handful.core.parameters import SHARE, Number, OneOf, Rule, inner_share, is_auto
+from handful.core.parameters import Count, OutlierShare, inner_share, is_auto
 from handful.engines import share
 from handful.engines.density import Densities, Kernels, densities, kernels, score_items
 from handful.engines.density_kernel import can_solve, solve
-from handful.engines.loss import BACKENDS
 from handful.engines.neighbours import Neighbours, smooth
 from handful.engines.share import Share
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.methods.registry import Backend, Info, Solution, register
 
 INFO = Info(
     name="kdo",
@@ -46,7 +44,6 @@ INFO = Info(
     year=2026,
     paper="none: docs/reference/methods.md has the equations",
     paradigm="transductive",
-    setting="open-set",
     preparation=("signed(0.6)", "l2", "task", "l2"),
     score="probability",
     summary=(
@@ -65,13 +62,6 @@ INFO = Info(
         "beta": "1",
     },
 )
-
-RULES: dict[str, Rule] = {
-    "outlier_share": SHARE,
-    "neighbours": Number(1, closed=True, whole=True),
-    "passes": Number(1, closed=True, whole=True),
-    "backend": OneOf(BACKENDS),
-}
 
 
 def state_of(items: Neighbours, belief: Belief) -> dict[str, Array]:
@@ -106,24 +96,17 @@ def score_new(state: dict[str, Array], items: Array, *, neighbours: int = 10, **
     return answer(e / xp.sum(e, axis=2, keepdims=True), state["weights"])
 
 
-@register(
-    INFO,
-    rules=RULES,
-    score_new=score_new,
-    chunk_factor=1 / 2,
-    estimates_share=True,
-    max_queries=share.MAX_QUERIES,
-)
+@register(INFO, score_new=score_new, chunk_factor=1 / 2, estimates_share=True, max_queries=share.MAX_QUERIES)
 def kdo(
     support: Array,
     labels: Array,
     query: Array,
     unknown: Array | None = None,
     *,
-    outlier_share: Any = "auto",
-    neighbours: int = 10,
-    passes: int = 11,
-    backend: str = "auto",
+    outlier_share: OutlierShare = "auto",
+    neighbours: Count = 10,
+    passes: Count = 11,
+    backend: Backend = "auto",
 ) -> Solution:
     """Solve tasks by kernel densities of the known classes and of the outliers.
 

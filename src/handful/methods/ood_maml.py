@@ -35,11 +35,10 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import Array, class_count, one_hot, products, sigmoid, softmax, unit
-from handful.core.parameters import Number
-from handful.methods.contract import Info, Solution
+from handful.core.arrays import Array, one_hot, products, sigmoid, softmax, unit
+from handful.core.parameters import Whole
 from handful.methods.meta_bce import project, rejection
-from handful.methods.registry import register
+from handful.methods.registry import Info, Solution, register
 
 STEPS, ADVERSARIAL_STEPS = 5, 3  # what the head is learned with
 
@@ -50,9 +49,6 @@ INFO = Info(
     authors="Jeong, Kim",
     year=2020,
     paper="OOD-MAML: Meta-Learning for Few-Shot Out-of-Distribution Detection and Classification (NeurIPS 2020)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
     score="probability",
     summary=(
         "A detector for each class, adapted by a few gradient steps from a start that was learned on base classes, "
@@ -121,7 +117,7 @@ def adapt(
     """The adapted detectors: weights [B, N, D] and biases [B, N]."""
     xp = array_namespace(support)
     examples = features(support, base)
-    onehot = one_hot(labels, class_count(labels), like=support)
+    onehot = one_hot(labels, like=support)
     shares = onehot / xp.sum(onehot, axis=1, keepdims=True)
     fakes = unit(base["fakes"]) + xp.zeros_like(examples[:, :1])[:, None] + xp.zeros_like(onehot[:, 0])[..., None, None]
     outliers = fakes
@@ -146,19 +142,15 @@ def score_new(state: dict[str, Array], items: Array, *, base: Any = None, **_: A
     return softmax(s), rejection(s, base)
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    rules={"steps": Number(0, closed=True, whole=True), "adversarial_steps": Number(0, closed=True, whole=True)},
-)
+@register(INFO, score_new=score_new)
 def ood_maml(
     support: Array,
     labels: Array,
     query: Array,
     *,
     base: Any = None,
-    steps: int = STEPS,
-    adversarial_steps: int = ADVERSARIAL_STEPS,
+    steps: Whole = STEPS,
+    adversarial_steps: Whole = ADVERSARIAL_STEPS,
 ) -> Solution:
     """Solve tasks by a detector for each class, adapted from a learned start with learned fake outliers.
 
