@@ -52,11 +52,7 @@ INFO = Info(
     summary="EOL and KDO, which seldom fail together, and a verdict on what else an item shows in its pile.",
     new_items="by the learned prototypes, the densities where they ended, and what they show among the stored items",
     state={
-        "prototypes": "1 E N D",
-        "eta": "1 E N",
-        "delta": "1 E N",
-        "refined": "1 E N D",
-        "b": "1 E",
+        **{name: f"1 E{axes.removeprefix('1')}" for name, axes in eol.INFO.state.items()},  # at E shares
         **kdo.INFO.state,
         "codes": "1 S",
         "seen.odds": "1 I",
@@ -92,27 +88,15 @@ def _mean(answers: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 @dataclass
 class Opinion:
-    """The first opinion on a batch of piles, and what the verdict is made of.
+    """The first opinion on a batch of piles, the mean of EOL and KDO, and what the verdict is made of."""
 
-    Parameters
-    ----------
-    classes, p_unknown : array [B, Q, N], array [B, Q]
-        P(class | known) and P(unknown) by the mean of EOL and KDO.
-    evidence, pile, hidden : Evidence, array [B, P], Hidden
-        What the items show, what the pile shows, and where hidden examples landed.
-    belief : Belief
-        What KDO believes of the share.
-    state : dict of arrays
-        What scores new items by EOL and KDO.
-    """
-
-    classes: np.ndarray
-    p_unknown: np.ndarray
-    evidence: Evidence
-    pile: np.ndarray
-    hidden: Hidden
-    belief: kdo.Belief
-    state: dict[str, Array]
+    classes: np.ndarray  # [B, Q, N], P(class | known)
+    p_unknown: np.ndarray  # [B, Q]
+    evidence: Evidence  # what the items show
+    pile: np.ndarray  # [B, P], what the pile shows
+    hidden: Hidden  # where hidden examples landed
+    belief: kdo.Belief  # of the share
+    state: dict[str, Array]  # what scores new items by EOL and KDO
 
 
 def opinion(
@@ -124,10 +108,8 @@ def opinion(
     outlier_share: Any = "auto",
     neighbours: int = 10,
     passes: int = 11,
-    temperature: float = 10.0,
-    steps: int = 50,
-    learning_rate: float = 0.01,
     backend: str = "auto",
+    **descent: Any,
 ) -> Opinion:
     """The first opinion and the evidence; the parameters are those of `eol_kdo`."""
     xp, ways = array_namespace(support), class_count(labels)
@@ -136,10 +118,7 @@ def opinion(
     shares: list[Any] = [outlier_share]
     if belief.posterior is not None:
         shares = list(np.clip(belief.posterior.quantiles(EOL_LEVELS), TRIED_SHARES[0], TRIED_SHARES[-1]).T)
-    runs = eol.eol_at_shares(
-        support, labels, query, unknown, shares=shares, temperature=temperature, steps=steps,
-        learning_rate=learning_rate, backend=backend,
-    )  # fmt: skip
+    runs = eol.eol_at_shares(support, labels, query, unknown, shares, backend=backend, **descent)
     by_eol = _mean([(run.probabilities, run.outlier_scores) for run in runs])
     first = _mean([by_eol, kdo.answer(belief.end.probabilities, belief.weights)])
     classes, p_unknown = (to_numpy(part).astype(np.float64) for part in first)
