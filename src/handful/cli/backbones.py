@@ -61,7 +61,6 @@ def export(
     resnet12.onnx
     """
     from handful.backbones.folders import shown
-    from handful.backbones.preprocessing import as_numbers
     from handful.project.outputs import check_file
     from handful.utils.extras import TORCH, need
 
@@ -76,8 +75,8 @@ def export(
 
     module: Any
     module, kind, loaded = load_network(checkpoint, **({} if pool is None else {"pool": pool}))
-    scale: dict[str, Any] = {"size": (size, size)}
-    scale |= {key: as_numbers(parse_numbers(text), key) for key, text in (("mean", mean), ("std", std)) if text}
+    scale: dict[str, Any] = {"size": size}
+    scale |= {name: parse_numbers(text) for name, text in (("mean", mean), ("std", std)) if text}
     preprocessing = few_shot_preprocessing(module.channels, scale)
     about = {"network": kind, "channels": module.channels, "options": module.options, "checkpoint": checkpoint.name}
     difference = export_onnx(module, output, preprocessing, about=about)
