@@ -14,7 +14,7 @@ from PIL import Image
 
 from handful.backbones.preprocessing import Preprocessing
 from handful.training.datasets import PictureSet, catalogue, dataset_info, gathering, list_datasets, read_pictures
-from handful.training.datasets.class_folders import cub_split, published
+from handful.training.datasets.catalogue import cub_split, published
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 MINI = {"base": ["n01532829", "n13133613"], "val": ["n01855672", "n09256479"], "novel": ["n01930112", "n07613480"]}
@@ -90,7 +90,7 @@ def some_of_each(rng, classes: dict[str, list[str]], size: int, each: int = 3):
 def test_class_splits_are_disjoint_and_of_the_published_sizes():
     for info in list_datasets():
         lists = published(info.name)
-        if lists is not None:
+        if lists:
             assert {s: list(lists.values()).count(s) for s in info.classes} == info.classes
     mini, tiered = published("miniimagenet"), published("tieredimagenet")
     assert len(mini) == 100
@@ -419,7 +419,7 @@ def test_split_files_with_faults(tmp_path, rng):
     save(tmp_path / "pictures" / "hen" / "x.png", random_pixels(rng, 1, 4)[0])
     for name, text, message in (
         ("s.json", "{", "not JSON"),
-        ("s.json", '["hen"]', "is needed"),
+        ("s.json", '["hen"]', "not an object"),
         ("s.json", '{"base": ["hen"], "val": ["hen"]}', "'hen' is in base and in val"),
         ("s.json", '{"dev": ["hen"]}', "split 'dev'"),
         ("s.csv", "hen;base", "line 1 has 1 cells"),

@@ -25,7 +25,7 @@ from handful.cli._console import (
 from handful.cli._options import ALL_HEADS, Heads, Json, parse_heads, parse_names
 
 if TYPE_CHECKING:
-    from handful.training.datasets import DatasetInfo
+    from handful.training.datasets.catalogue import DatasetInfo
 
 
 @dataclass(frozen=True)
