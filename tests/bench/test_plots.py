@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from handful.bench import plots
-from handful.bench.runner import FIGURES, Results
-from handful.bench.settings import balanced, imbalanced, parse_methods, sweep_b
+from handful.bench.runner import Results
+from handful.bench.settings import FIGURES, balanced, imbalanced, parse_methods, sweep_b
 from handful.bench.tables import values
 from handful.core.metrics import aupr, auroc, figures, mean_and_half_width, precision_at_recall
 from handful.features import Protocol, draw
