@@ -261,7 +261,7 @@ def test_validation_is_on_other_classes_by_the_features_of_the_network_as_it_is(
     for number in range(3):
         training.step(number)
     made = training.learner
-    tables = [FeatureTable(made.embed(p.pixels), p.labels) for p in (training.learner.pictures, training.learner.held_out)]
+    tables = [made.table(pictures) for pictures in (made.pictures, made.held_out)]
     again = trainer.HeadTasks(*tables, made.mean_feature(), 5, (1, 5), 0)
     arrays = {name: value.detach().numpy() for name, value in training.head_arrays.items()}
     assert training.figures() == pytest.approx(again.validate(training.head, arrays), abs=1e-3)

@@ -175,12 +175,13 @@ def benchmark_base(base: FeatureTable | Base | None, features: FeatureTable) -> 
     """Return the base of a benchmark: from `base`, or from the base mean that is stored with the features."""
     if isinstance(base, FeatureTable):
         used = BenchmarkBase(Base(base.mean, about={"name": base.name}), fingerprint(base), base.name)
-    elif base is None and features.base_mean is None:
-        return None
     else:
-        own = Base(features.base_mean, about={"name": f"{features.name}'s own base mean"}) if base is None else base
-        mark = f"mean {blake2b(own.mean.data, digest_size=16).hexdigest()}"
-        used = BenchmarkBase(own, mark, str(own.about.get("name", "base")))
+        if base is None:
+            if features.base_mean is None:
+                return None
+            base = Base(features.base_mean, about={"name": f"{features.name}'s own base mean"})
+        mark = f"mean {blake2b(base.mean.data, digest_size=16).hexdigest()}"
+        used = BenchmarkBase(base, mark, str(base.about.get("name", "base")))
     if used.base.dimension != features.dimension:
         raise ValueError(
             f"{used.name} has {used.base.dimension} features and {features.name} {features.dimension}: "

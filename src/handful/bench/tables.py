@@ -202,7 +202,8 @@ def differences(results: Results, against: str, column: str | None = None) -> Ta
     other = results.benchmark.row(against)
 
     def difference(row: str, figure: str) -> np.ndarray:
-        return values(results, column, row, figure) - values(results, column, other, figure)
+        apart: np.ndarray = values(results, column, row, figure) - values(results, column, other, figure)
+        return apart
 
     rows = [
         _row(row, contender.kind, {figure: difference(row, figure) for figure in FIGURES})
