@@ -155,7 +155,7 @@ def zipped(folder: Path, ink, labels, split) -> Path:
 
 
 def test_the_published_folders_zips_and_the_npz_of_omniglot_are_one(tmp_path, drawings):
-    ink, labels, split = drawings
+    ink, labels, _ = drawings
     zips = zipped(tmp_path / "zips", *drawings)
     for half in ("background", "evaluation"):
         zipfile.ZipFile(zips / f"images_{half}.zip").extractall(tmp_path / "folders")

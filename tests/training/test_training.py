@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -16,8 +17,9 @@ from safetensors.numpy import load_file, save
 
 from handful.backbones import load_backbone
 from handful.core.base import read_base
-from handful.features import FeatureTable, write
+from handful.features import FeatureTable, read, write
 from handful.training.datasets import PictureSet
+from handful.training.datasets.catalogue import published
 from handful.training.heads.learned_base import HEADS, learn_base
 from handful.training.learning import KEY, Checkpoint
 
@@ -448,25 +450,43 @@ def test_what_cannot_be_trained_is_said_before_the_training(tmp_path):
     assert {path.name for path in (tmp_path / "out").glob("*")} <= {".lock"}
 
 
-def test_the_command_trains_on_a_folder_of_pictures(tmp_path, handful):
+def test_the_commands_lead_from_pictures_to_a_table_of_methods_with_heads(tmp_path, handful):
+    """train on class folders, embed a published cache of miniImageNet, learn heads on its base classes, compare."""
+
+    def cli(*words):
+        done = handful(*words)
+        assert done.returncode == 0, done.stderr
+        return " ".join(done.stdout.split())
+
     pictures = shapes(10, 10, channels=3)
     for i, (pixels, label) in enumerate(zip(pictures.pixels, pictures.labels, strict=True)):
         (tmp_path / "pictures" / label).mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(tmp_path / "pictures" / label / f"{i:04}.png")
     (tmp_path / "pictures" / label / "broken.png").write_bytes(b"no picture")
     options = ("--widths", "4,4,8,8", "--size", 16, "--batch", 16, "--epochs", 1, "--heads", "none")
-    done = handful("train", "pictures", "-o", "out", *options)
-    assert done.returncode == 0, done.stderr
-    said = done.stdout.replace("\n", " ")
-    for words in (
-        "Skipped (1):",
-        "broken.png",
-        "epoch 1: loss",
-        "The best epoch",
-        "handful embed PICTURES/ --backbone",
-    ):
-        assert words in said
-    assert load_backbone(tmp_path / "out" / "model.onnx").dimension == 8
+    text = cli("train", "pictures", "-o", "out", *options)
+    for words in ("Skipped (1):", "broken.png", "epoch 1: loss", "The best epoch", "embed PICTURES/ --backbone"):
+        assert words in text
+
+    names = {split: [n for n, s in published("miniimagenet").items() if s == split] for split in ("base", "novel")}
+    for split, file, count in (("base", "train", 12), ("novel", "test", 8)):
+        pixels = shapes(count, 8, 84, channels=3).pixels
+        rows = {name: list(range(8 * i, 8 * i + 8)) for i, name in enumerate(names[split][:count])}
+        content = pickle.dumps({"image_data": pixels, "class_dict": rows}, protocol=2)
+        (tmp_path / "out" / f"mini-imagenet-cache-{file}.pkl").write_bytes(content)
+        centred = ("--base", "base.parquet") if split == "novel" else ()
+        model = ("--dataset", "miniimagenet", "--backbone", tmp_path / "out" / "model.onnx")
+        cli("embed", "out", *model, "--split", split, *centred, "-o", f"{split}.parquet")
+    novel = read(tmp_path / "novel.parquet")
+    assert sorted(novel.counts) == sorted(names["novel"][:8])
+    assert np.allclose(novel.base_mean, read(tmp_path / "base.parquet").mean)
+    cli("base", "base.parquet", "-o", "base.safetensors", "--episodes", 64, "--heads", "feat,peeler")
+    tasks = ("--ways", 3, "--shots", 1, "--queries", 5, "--outlier-ways", 3, "--tasks", 20)
+    methods = ("--methods", "simpleshot,eol,feat,snatcher_f,peeler,poodle")
+    cli("bench", "balanced", "--features", "novel.parquet", "--base", "base.safetensors", *methods, *tasks, "-o", "out")
+    table = (tmp_path / "out" / "balanced.md").read_text()
+    for title in ("SimpleShot", "EOL", "FEAT", "SnaTCHer-F", "PEELER", "POODLE"):
+        assert f"| {title}" in table
 
 
 # ---- heads on fixed features
