@@ -1,5 +1,6 @@
 """The command line, run as a user runs it: in a process of its own."""
 
+import csv
 import json
 import re
 import subprocess
@@ -39,6 +40,24 @@ def test_demo_says_what_happened_and_where_the_report_is(demo):
     assert all(picture.startswith("iVBOR") for picture in pictures)
     assert "in truth 50 %." in page
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
+
+
+def test_demo_tables_agree_with_each_other_and_with_its_words(demo):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    printed, folder = demo
+    rows = parquet.read_table(folder / "labels.parquet").to_pylist()
+    with (folder / "labels.csv").open() as file:
+        assert [str(row["label"]) for row in rows] == [row["label"] for row in csv.DictReader(file)]
+    assert f"It called {sum(row['label'] == -1 for row in rows)} unknown" in printed
+    for row in rows:
+        classes, p = {name: p for name, p in row.items() if re.match(r"p_\d", name)}, row["p_unknown"]
+        best = max(classes.values())
+        assert row["unknown"] == (row["label"] == -1) == (p > best * (1 - p))
+        assert sum(classes.values()) == pytest.approx(1, abs=1e-6)  # P(class | known)
+        assert max(classes, key=classes.get) == f"p_{row['closest']}"
+        assert row["confidence"] == pytest.approx(p if row["unknown"] else best * (1 - p), abs=1e-6)
+    order = sorted(rows, key=lambda row: row["outlier_score"])
+    assert [row["p_unknown"] for row in order] == sorted(row["p_unknown"] for row in rows)
 
 
 def test_demo_for_machines_is_one_json_document_and_reproducible(tmp_path):
