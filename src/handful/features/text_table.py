@@ -30,6 +30,7 @@ from handful.features.parquet_file import (
 from handful.features.table import FeatureTable, free_name
 from handful.utils.columns import object_array
 from handful.utils.csv_file import records
+from handful.utils.files import parse_json
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import counted, decode, is_blank, shortened
 
@@ -265,15 +266,9 @@ def _parse_json_lines(text: str) -> dict[str, NDArray]:
     """One object in each line; its names are the columns. A list or an object in a cell stays JSON."""
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(re.split("\r\n|\n|\r", text), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"line {number} is not JSON: {shortened(str(error), 200)}") from None
-        if not isinstance(row, dict):
-            raise ValueError(f"line {number} holds {shortened(type(row).__name__)}: one object in each line is needed")
-        rows.append({_json_cell(name) if name.strip() else "index": _json_cell(row[name]) for name in row})
+        if line.strip():
+            row = parse_json(line, f"line {number}")
+            rows.append({_json_cell(name) if name.strip() else "index": _json_cell(row[name]) for name in row})
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: object_array(row.get(name) for row in rows) for name in names}
 
