@@ -130,11 +130,6 @@ def draw(
     tasks : int or iterable of int
         How many tasks; or the numbers of the tasks.
 
-    Returns
-    -------
-    Episodes
-        The tasks, the truth and the rows that were drawn.
-
     Examples
     --------
     >>> from handful.features import digits

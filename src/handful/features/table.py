@@ -285,10 +285,6 @@ def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
     ----------
     tables : sequence of FeatureTable
         Tables with the same number of features.
-
-    Returns
-    -------
-    FeatureTable
     """
     first = tables[0]
 
