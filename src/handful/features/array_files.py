@@ -220,8 +220,6 @@ def read_safetensors(path: Path, choice: ColumnChoice) -> Content:
         raise damaged("safetensors", error) from None
     except (TypeError, AttributeError) as error:  # bfloat16 and the 8-bit floats
         raise ValueError(f"a tensor has a type that NumPy does not know ({error}): save it as float32") from None
-    if LABEL in texts:
-        texts = {choice.label_column: texts.pop(LABEL)} | texts
     return Content(columns | texts, mean, feature_names)
 
 
