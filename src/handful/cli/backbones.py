@@ -61,7 +61,6 @@ def export(
     resnet12.onnx
     """
     from handful.backbones.folders import shown
-    from handful.backbones.preprocessing import as_numbers
     from handful.project.outputs import check_file
     from handful.utils.extras import TORCH, need
 
@@ -76,8 +75,7 @@ def export(
 
     module: Any
     module, kind, loaded = load_network(checkpoint, **({} if pool is None else {"pool": pool}))
-    pixels = parse_pixel_numbers(mean=mean, std=std)
-    scale: dict[str, Any] = {"size": (size, size)} | {key: as_numbers(value, key) for key, value in pixels.items()}
+    scale: dict[str, Any] = {"size": size, **parse_pixel_numbers(mean=mean, std=std)}
     preprocessing = few_shot_preprocessing(module.channels, scale)
     about = {"network": kind, "channels": module.channels, "options": module.options, "checkpoint": checkpoint.name}
     difference = export_onnx(module, output, preprocessing, about=about)

@@ -312,11 +312,11 @@ def _print_expected(console: Console, expected: Mapping[Any, Any] | None) -> Non
 def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextManager[Any]:
     if job.engine != "ray":
         return nullcontext()
-    from handful.backbones.embedding_on_ray import RayEmbedder, Recipe
+    from handful.backbones.embedding_on_ray import Recipe, ray_embedder
 
     first = job.results[0]  # after `handful promote`, the features that were made for the first results are there
     place = (first if first.is_dir() else output) / FEATURES
-    return RayEmbedder(Recipe(job.backbone, job.backbone_options), place, address)
+    return ray_embedder(Recipe(job.backbone, job.backbone_options), place, address)
 
 
 def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
