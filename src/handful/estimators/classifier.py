@@ -392,14 +392,10 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         check_is_fitted(self)
         return write_model(self, path, items)
 
-    @property
-    def _method_parameters(self) -> dict[str, Any]:
-        """The parameters of the method, with the base itself where the method needs one."""
-        return self.parameters_ | ({"base": self.base_} if hasattr(self, "base_") else {})
-
     def _score(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities [m, N] and outlier scores [m] of new items, each on its own."""
-        probabilities, scores = self._solver.score(self.state_, X[None], self.dtype, self._method_parameters)
+        parameters = self.parameters_ | ({"base": self.base_} if hasattr(self, "base_") else {})
+        probabilities, scores = self._solver.score(self.state_, X[None], self.dtype, parameters)
         return to_numpy(probabilities[0]), to_numpy(scores[0])
 
     def _need_items(self) -> None:
@@ -457,14 +453,14 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             raise ValueError(f"{error}Give X[list(model.feature_names_in_)]: these columns in this order") from None
 
     def _html_repr(self) -> str:
-        return f"<div>{escape(self._in_words())}</div>{super()._html_repr()}"
-
-    def _in_words(self) -> str:
-        if not hasattr(self, "classes_"):
-            return f"{self._solver.info.title}, not fitted yet"
-        n, unknown = len(self.unknown_), int(self.unknown_.sum())
-        names = ", ".join(map(str, self.classes_[:8])) + (", …" if len(self.classes_) > 8 else "")
-        return f"{self._solver.info.title}, fitted on {n} items: {unknown} unknown; classes {names}"
+        words = f"{self._solver.info.title}, not fitted yet"
+        if hasattr(self, "classes_"):
+            names = ", ".join(map(str, self.classes_[:8])) + (", …" if len(self.classes_) > 8 else "")
+            words = (
+                f"{self._solver.info.title}, fitted on {len(self.unknown_)} items: {self.unknown_.sum()} unknown; "
+                f"classes {names}"
+            )
+        return f"<div>{escape(words)}</div>{super()._html_repr()}"
 
 
 def _examples(y: np.ndarray, of_no_class: np.ndarray, is_missing: np.ndarray) -> np.ndarray:
