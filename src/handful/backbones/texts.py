@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from handful.backbones.folders import BadFile, Kind, Skipped, find_files, opened
-from handful.utils.encodings import Decoded, decode
+from handful.utils.text import Decoded, decode
 
 TEXT_SUFFIXES = frozenset({".txt", ".text", ".md"})
 TEXT_KINDS = ".txt or .md"
