@@ -140,7 +140,7 @@ def test_a_full_disk_is_told_of_and_the_same_command_goes_on(here):
     command = ("bench", "balanced", *options)
     for jobs in (2, 1):
         done = run(*command, "--jobs", jobs, cwd=here, **limited(2000))  # too little for a block
-        assert_refused(done, "the results were not written: ", "the same command continues from there: 'out'")
+        assert_refused(done, "the results were not written: ", "the same command continues from there: ", "out'")
         assert not tables(here)
         assert not blocks(here)
         assert not temporary(here)

@@ -62,7 +62,7 @@ class Store:
     """A folder with the figures of solved tasks, in blocks. Runs that use the same folder share them."""
 
     def __init__(self, folder: Path | str) -> None:
-        self.folder = Path(folder)
+        self.folder = Path(folder).absolute()  # workers that are used again may have another working directory
         self.run = uuid4().hex  # marks the temporary files of this run and of its workers
 
     def open(self) -> None:
