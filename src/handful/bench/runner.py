@@ -27,8 +27,7 @@ from handful.core.checks import UNKNOWN
 from handful.core.metrics import decision_figures, figures
 from handful.features import Episodes, FeatureTable, draw
 from handful.features.episodes import check
-from handful.methods.contract import Method
-from handful.methods.registry import METHODS
+from handful.methods.registry import METHODS, Method
 from handful.solving import Result, get_solver, solve
 from handful.solving.solver import needed_base
 
