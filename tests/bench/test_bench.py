@@ -16,16 +16,7 @@ import pytest
 from bases import base_for
 from sklearn.metrics import f1_score, recall_score, roc_auc_score
 
-from handful.bench import (
-    BENCHMARKS,
-    Benchmark,
-    Cell,
-    differences,
-    parse_methods,
-    run,
-    table,
-    tables,
-)
+from handful.bench import BENCHMARKS, Benchmark, Cell, differences, parse_methods, run, table, tables
 from handful.bench.report import perform
 from handful.bench.settings import FIGURES, Contender
 from handful.bench.store import Block, Store, code_of, describe, fingerprint, key_of

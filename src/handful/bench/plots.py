@@ -27,6 +27,7 @@ from handful.bench.tables import TITLES, table
 from handful.core.metrics import figures, mean_and_half_width, precision_at_recall
 from handful.features import FeatureTable, Protocol, draw
 from handful.solving import get_solver, solve
+from handful.utils import extras
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -204,8 +205,7 @@ def gallery(
 
 def need() -> None:
     """Raise ImportError with the install command if matplotlib is missing."""
-    if not available():
-        raise ImportError('matplotlib is needed for pictures: pip install "handful[plots]"')
+    extras.need("matplotlib", "a picture", extras.PLOTS)
 
 
 def _panels(rows: int, columns: int, size: tuple[float, float], sharex: bool = False) -> tuple[Figure, np.ndarray]:
