@@ -1,12 +1,5 @@
 """Figures of results, drawn with matplotlib if it is installed.
 
-sweep           the four figures of EOL along b at each share of outliers, with the other methods as lines
-scatter         accuracy against AUROC of every method, coloured by paradigm
-curves          ROC and precision-recall of the outlier scores, means over tasks
-histogram       the outlier scores of knowns and of unknowns
-optimisation    the loss and the four figures along the steps of EOL on one task
-gallery         the last three for some methods on the same tasks
-
 Each is a separate `Figure` without pyplot: no global settings change, and no window has to be closed. Shades and bars
 are the 95 % interval of a mean over tasks.
 """

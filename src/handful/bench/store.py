@@ -137,10 +137,8 @@ def describe(
 ) -> dict[str, Any]:
     """Return everything that decides the figures of a cell, as plain data.
 
-    `features` and `base` are fingerprints. `learned` is the mark of the `Base` for a method that needs one and has none
-    among its parameters. (The mark of a `Base` among the parameters is part of the parameters.)
-
-    Runs with other figures are stored separately, so that two runs in one folder never overwrite each other's results.
+    `features` and `base` are fingerprints, `learned` is the mark of the `Base` for a method that needs one and has none
+    of its own. Runs with other figures have a place of their own, so that two of them never overwrite each other's.
     """
     method = get_solver(cell.contender.method)
     return {
