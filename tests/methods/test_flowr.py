@@ -9,7 +9,6 @@ from scipy.stats import multivariate_normal, norm
 
 import handful
 from handful.core.arrays import unit
-from handful.core.base import Base
 from handful.methods import flowr
 
 
@@ -131,14 +130,6 @@ def test_arrivals_are_those_of_a_plain_loop():
         opened.add(k)
     assert min(opened) > 2
     assert len(opened) > 1  # tasks of one batch open different numbers of classes
-
-
-def test_more_classes_than_there_was_room_for():
-    query = 100.0 * np.eye(50)[None]
-    base = Base(np.zeros(50), {"flowr": head_of(np.eye(50), 0, 1e4, 1e-2)})
-    result = solve((np.eye(50)[None, :1], np.zeros((1, 1), int), query), base, arrivals=True)
-    np.testing.assert_array_equal(result.state["joined"][0], np.arange(1, 51))
-    np.testing.assert_allclose(result.state["sums"][0, 1:51], query[0], rtol=1e-6)
 
 
 def test_a_probability_is_never_above_one():

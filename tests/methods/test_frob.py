@@ -9,7 +9,7 @@ from random_tasks import random_task
 import handful
 from handful.core.arrays import unit
 from handful.methods import frob
-from handful.methods.frob import Items, boundary
+from handful.methods.frob import Items
 
 D = 10
 
@@ -34,18 +34,6 @@ def solve(task, arrays=None, **options):
 
 def cosine(a, b):
     return a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
-
-
-def test_boundary_samples_item_by_item():
-    arrays = head(log_radius=np.log(1.5))
-    means = np.random.default_rng(0).normal(size=(2, 3, D))
-    samples = boundary(means, arrays)
-    assert samples.shape == (2, 12, D)
-    for b in range(2):
-        for j in range(3):
-            for m in range(4):
-                x = means[b, j] / np.linalg.norm(means[b, j]) + 1.5 * arrays["offsets"][m] / D**0.5
-                np.testing.assert_allclose(samples[b, 4 * j + m], x / np.linalg.norm(x), atol=1e-12)
 
 
 # ---------------------------------------------------------------------------------------------------- limit cases

@@ -28,12 +28,9 @@ INFO = Info(
     authors="A User",
     year=2026,
     paper="none",
-    paradigm="inductive",
     setting="detector",
     preparation=("none",),
-    score="rank",
     summary="Outlier score: Manhattan distance to the nearest example.",
-    new_items="by the stored examples",
     by_shots={"floor": {"1": 0.0, "5": 0.5}},
 )
 
@@ -190,8 +187,3 @@ def all_alike(support, labels, query):
     )
     assert said == ["Knows nothing.", "AllAlike", "inductive", [[0.5, 0.5]], "AllAlike"]
     assert not warnings
-
-
-def test_a_package_that_is_gone_is_gone(tmp_path):
-    done = python(tmp_path, "-c", "import handful; handful.solve([[0.0]], [1], [[1.0]], method='manhattan')")
-    assert "there is no method 'manhattan'; there are: auto, bdcspn" in done.stderr
