@@ -11,13 +11,12 @@ from piles import PIXELS, assert_refused, contents, fill, picture, rows_of
 from pyarrow import parquet
 
 import handful
-from handful.backbones import embedding_on_ray, load_backbone
+from handful.backbones import load_backbone
 from handful.backbones.pictures import open_picture
 from handful.core.base import Base
 from handful.features import FeatureTable, read, write
 from handful.features.parts import part_name, write_mean
 from handful.project import label_items
-from handful.solving.blocks import on_threads
 
 ON_BASE = "simpleshot"  # centres on the base mean
 
@@ -134,31 +133,6 @@ def test_a_backbone_that_brings_its_base_is_not_to_be_told(tmp_path, coarse, han
     said = json.loads(handful("embed", "pile", "-o", "i.npz", "--backbone", "coarse.onnx", "--json").stdout)
     assert said["base"] is None
     assert read("i.npz").base_mean is None
-
-
-def test_on_a_cluster_the_mean_is_that_of_one_machine(tmp_path, handful, monkeypatch):
-    """Workers are threads here: tests/backbones/test_embedding_on_ray.py has them on a cluster."""
-    pytest.importorskip("ray")
-    monkeypatch.setattr(
-        embedding_on_ray, "map_on_ray", lambda maker, values, rows, **_: on_threads(maker, values, rows)
-    )
-    fill(tmp_path)
-    base_pictures(tmp_path, 12)
-    assert handful("embed", "pile", "-o", "here.npz", "--base", "base", *PIXELS).returncode == 0
-    ray = ("embed", "pile", "--engine", "ray", "--shard-size", 8, *PIXELS)
-    for name in ("parts", "there.npz"):
-        done = handful(*ray, "-o", name, "--base", "base")
-        assert done.returncode == 0, done.stderr
-        np.testing.assert_array_equal(read(name).base_mean, read("here.npz").base_mean)
-    kept = {p.name: p.stat().st_mtime_ns for p in Path("parts").glob("*.parquet")}
-    assert len(kept) == 2
-    other = (*ray, "-o", "parts", "--base", "here.npz")  # the pile's own mean
-    for command in ((*ray, "-o", "parts"), other):
-        assert_refused(handful(*command), "holds parts with other base_mean")
-    assert handful(*other, "--overwrite").returncode == 0
-    np.testing.assert_allclose(read("parts").base_mean, read("parts").mean, rtol=1e-6)
-    assert {p.name: p.stat().st_mtime_ns for p in Path("parts").glob("*.parquet")} == kept  # no part is made again
-    assert {p.name for p in tmp_path.iterdir()} == {"base", "examples", "pile", "here.npz", "parts", "there.npz"}
 
 
 # ---- label

@@ -191,17 +191,6 @@ def test_the_start_recovers_the_parameters_of_simulated_data(monkeypatch):
     assert np.exp(arrays["log_alpha"][0]) == pytest.approx(5 * 5**0.5)
 
 
-def test_the_loss_is_the_likelihood_of_the_true_class(task):
-    from handful.training.heads import flowr as learning
-
-    head, (support, labels, query) = head_64(base_for(10)), (unit(task[0]), task[1], unit(task[2]))
-    truth = np.tile(np.r_[np.arange(8) % 3, np.full(4, -1)], (3, 1))
-    found = learning.loss(learning.score(head, support, labels, query), 8, truth)
-    p = np.array([item_by_item(s, l, q, head) for s, l, q in zip(support, labels, query, strict=True)])
-    known = -np.log([p[b, i, truth[b, i]] for b in range(3) for i in range(8)]).mean()
-    assert found == pytest.approx(known - np.log(p[:, 8:, -1]).mean(), rel=1e-9)
-
-
 @pytest.mark.torch
 def test_torch_gives_what_numpy_gives_with_arrivals(task):
     import torch

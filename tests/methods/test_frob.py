@@ -152,24 +152,3 @@ def test_learning_starts_at_the_directions_and_the_edge_of_base_classes():
     edge = max(np.quantile(cosines, 1 - QUANTILE), 0.1)
     np.testing.assert_allclose(np.cos(np.arctan(np.exp(arrays["log_radius"]))), edge, atol=1e-6)
     np.testing.assert_allclose(np.exp(arrays["log_cosine"]), np.mean(pairs), atol=1e-6)
-
-
-@pytest.mark.torch
-def test_every_array_is_learned_by_the_derivative(task):
-    import torch
-
-    from handful.training.heads.frob import HEAD
-
-    support, query = (torch.tensor(unit(x)) for x in (task[0], task[2]))
-    truth = np.tile(np.r_[np.arange(7) % 3, np.full(5, -1)], (3, 1))
-
-    def loss(arrays):
-        return HEAD.loss(HEAD.score(arrays, support, task[1], query), 7, truth)
-
-    arrays = {name: torch.tensor(value, requires_grad=True) for name, value in head().items()}
-    loss(arrays).backward()
-    assert all(array.grad is not None and array.grad.abs().max() > 0 for array in arrays.values())
-    plain = {name: torch.tensor(value) for name, value in head().items()}
-    for name in ("log_radius", "log_lambda", "log_tau", "log_cosine", "log_rate_rejection"):
-        high, low = (loss(plain | {name: plain[name] + step}) for step in (1e-5, -1e-5))
-        np.testing.assert_allclose(arrays[name].grad, [(high - low) / 2e-5], rtol=1e-4, atol=1e-8)

@@ -203,18 +203,6 @@ def test_outliers_between_far_apart_classes_are_found(name):
     assert auroc(run(name, *task), truth < 0) > 0.95
 
 
-DETECTORS = [info.name for info in map(handful.describe, handful.list_methods()) if info.setting == "detector"]
-
-
-@loop("name", methods(but=set(handful.list_methods()) - set(DETECTORS)))
-def test_detectors_find_what_lies_outside_the_examples(name):
-    rng = np.random.default_rng(9)
-    support, inside, outside = (centre + 0.3 * rng.normal(size=(2, 25, 32)) for centre in (1, 1, -1))
-    labels = np.tile(np.repeat(np.arange(5), 5), (2, 1))
-    result = run(name, support, labels, np.concatenate([inside, outside], axis=1), preparation="none")
-    assert auroc(result, np.tile(np.arange(50) >= 25, (2, 1))) == 1
-
-
 def auroc(result, outlier):
     """Chance that an outlier scores above a known item, by counting pairs; of the worst task."""
     pairs = [np.subtract.outer(s[o], s[~o]) for s, o in zip(result.outlier_scores, outlier, strict=True)]

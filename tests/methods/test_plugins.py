@@ -121,17 +121,6 @@ def test_its_parameters_are_checked_by_its_rules(folder):
     assert "scale of manhattan must be a number above 0, got -1.0" in done.stderr
 
 
-def test_the_command_line_lists_it(folder):
-    done = python(folder, "-m", "handful", "methods", "--json")
-    assert done.returncode == 0, done.stderr
-    rows = {row["name"]: row for row in json.loads(done.stdout)}
-    assert rows["manhattan"]["title"] == "Manhattan distance"
-    assert rows["manhattan"]["parameters"] == {"scale": 1.0, "floor": None}
-    assert rows["eol"]["year"] == 2024
-    table = python(folder, "-m", "handful", "methods")
-    assert "manhattan" in table.stdout
-
-
 @pytest.mark.parametrize(
     ("source", "reason"),
     [

@@ -261,8 +261,8 @@ def storey_share(p: np.ndarray, level: float = STOREY_LEVEL) -> np.ndarray:
     >>> storey_share(np.array([[0.01, 0.02, 0.01, 0.03, 0.02, 0.04, 0.7, 0.2]]))  # (1 + 1) / (8 * 0.5)
     array([0.5])
     """
-    share: np.ndarray = (1 + np.sum(p > level, axis=-1)) / max(p.shape[-1] * (1 - level), FLOOR)
-    return np.minimum(1.0, share)
+    share: np.ndarray = np.minimum(1.0, (1 + np.sum(p > level, axis=-1)) / max(p.shape[-1] * (1 - level), FLOOR))
+    return share
 
 
 def decide(state: dict[str, Array], scores: Array, *, fdr: float = 0.1, **_: Any) -> Array:
