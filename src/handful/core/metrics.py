@@ -58,10 +58,6 @@ def figures(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> di
     truth : array [Q] or [B, Q] of int
         The class of each query, -1 for an outlier.
 
-    Returns
-    -------
-    dict of str to float or array [B]
-
     Examples
     --------
     >>> results = figures([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], [0.1, 0.3, 0.7], [0, 0, -1])
@@ -269,10 +265,6 @@ def decision_figures(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayL
     truth : array [Q] or [B, Q] of int
         The class of each query, -1 for an outlier.
 
-    Returns
-    -------
-    dict of str to float or array [B]
-
     Examples
     --------
     >>> decision_figures([[0.9, 0.1], [0.4, 0.6]], np.array([False, True]), [0, 0])
@@ -357,10 +349,6 @@ def mean_and_half_width(values: ArrayLike, axis: int | None = None) -> MeanAndHa
         The values, such as a figure of each task.
     axis : int, optional
         Along which axis; by default over all values.
-
-    Returns
-    -------
-    MeanAndHalfWidth
 
     Examples
     --------

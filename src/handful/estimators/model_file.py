@@ -33,15 +33,14 @@ TOLERANCE = 1e-3  # of probabilities that were computed in single precision
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(Rule):
     """A number, or a few."""
 
-    def accepts(self, value: Any) -> bool:
-        """Whether the entry may have this value."""
+    def _accepts(self, value: Any) -> bool:
         values = value if isinstance(value, list) and 0 < len(value) <= 3 else [value]
         return all(map(Number().accepts, values))
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return "a number, or up to three"
 
 
