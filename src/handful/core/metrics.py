@@ -53,10 +53,8 @@ def figures(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> di
     ----------
     probabilities : array [Q, N] or [B, Q, N]
         P(class) of each query.
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    truth : array [Q] or [B, Q] of int
-        The class of each query, -1 for an outlier.
+    scores, truth : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and the class of each query, -1 for an outlier.
 
     Examples
     --------
@@ -82,10 +80,8 @@ def accuracy(probabilities: ArrayLike, truth: ArrayLike) -> Figure:
 
     Parameters
     ----------
-    probabilities : array [Q, N] or [B, Q, N]
-        P(class) of each query.
-    truth : array [Q] or [B, Q] of int
-        The class of each query, -1 for an outlier.
+    probabilities, truth : array [Q, N] and [Q], or [B, Q, N] and [B, Q]
+        P(class) of each query, and the code of its class, -1 for an outlier.
 
     Examples
     --------
@@ -103,10 +99,8 @@ def auroc(scores: ArrayLike, outlier: ArrayLike) -> Figure:
 
     Parameters
     ----------
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    outlier : array [Q] or [B, Q] of bool
-        Whether each query is an outlier.
+    scores, outlier : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and whether each query is an outlier, as bool.
 
     Examples
     --------
@@ -125,10 +119,8 @@ def aupr(scores: ArrayLike, outlier: ArrayLike) -> Figure:
 
     Parameters
     ----------
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    outlier : array [Q] or [B, Q] of bool
-        Whether each query is an outlier.
+    scores, outlier : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and whether each query is an outlier, as bool.
 
     Examples
     --------
@@ -148,10 +140,8 @@ def precision_at_recall(scores: ArrayLike, outlier: ArrayLike, recall: float = 0
 
     Parameters
     ----------
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    outlier : array [Q] or [B, Q] of bool
-        Whether each query is an outlier.
+    scores, outlier : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and whether each query is an outlier, as bool.
     recall : float
         Above 0 and up to 1.
 
@@ -290,10 +280,8 @@ def oscr(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> Figur
     ----------
     probabilities : array [Q, N] or [B, Q, N]
         P(class) of each query.
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    truth : array [Q] or [B, Q] of int
-        The class of each query, -1 for an outlier.
+    scores, truth : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and the class of each query, -1 for an outlier.
 
     Examples
     --------
