@@ -206,15 +206,6 @@ def test_tasks_of_different_shots_are_solved_as_alone(base):
         assert together.threshold[i] == alone.threshold
 
 
-def test_a_preparation_of_the_task_prepares_the_base_items_too(base):
-    support, labels, query = tasks_of(classes(20, 20, seed=9), (3, 3), 2, 10, 10, ways=2)
-    together = handful.solve(support, labels, query, method="conformal", base=base, preparation="task, l2")
-    alone = handful.solve(support[1], labels[1], query[1], method="conformal", base=base, preparation="task, l2")
-    np.testing.assert_allclose(together.state["calibration"][1], alone.state["calibration"][0], atol=1e-5)
-    usual = handful.solve(support, labels, query, method="conformal", base=base)
-    assert np.abs(together.state["calibration"] - usual.state["calibration"]).max() > 1e-3
-
-
 def test_examples_of_no_class_help_and_p_values_stay_valid():
     items = classes(150, 20, seed=7, near=2.0)
     base = base_of(classes(75, 20, seed=1, near=2.0))
