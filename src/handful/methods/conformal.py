@@ -91,7 +91,6 @@ INFO = Info(
         "false-discovery rate decides what is unknown."
     ),
     new_items="by the class means and the stored calibration scores",
-    needs="base",
     base_part="conformal",
     state={
         "support": "1 S D", "unknown": "1 U D", "means": "1 N D", "spreads": "1 N", "weight": "1", "calibration": "1 K",
