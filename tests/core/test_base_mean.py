@@ -246,10 +246,10 @@ def test_pictures_are_labelled_by_the_mean_and_the_heads_that_their_backbone_bri
     np.testing.assert_allclose(again, scores("peeler"), atol=1e-6)
     assert_refused(
         handful(*command, "--method", "peeler", "-o", "x"),
-        "peeler needs the base file of its backbone", "--base MODEL.base.safetensors",
+        "peeler needs the base file of its backbone", "--set base=MODEL.base.safetensors",
     )  # fmt: skip
     assert not Path("x").exists()
-    ran(handful(*command, "--method", "peeler", "-o", "x", "--base", "elsewhere.safetensors"))
+    ran(handful(*command, "--method", "peeler", "-o", "x", "--set", "base=elsewhere.safetensors"))
     assert scores("x") == scores("peeler")
 
 
@@ -259,14 +259,14 @@ def test_a_base_that_is_named_is_remembered_by_promote(tmp_path, coarse, handful
     handful("embed", "pile", "-o", "p.parquet", "--backbone", "coarse.onnx")
     command = ("label", "e.parquet", "p.parquet", "--method", "peeler", "-o")
     assert_refused(handful(*command, "out"), "peeler needs the base file of its backbone")
-    assert handful(*command, "out", "--base", coarse.name).returncode == 0
+    assert handful(*command, "out", "--set", f"base={coarse.name}").returncode == 0
     record = json.loads(Path("out/results.json").read_text())
     assert record["job"]["base"] == str(coarse)
     ran(handful("promote", "out", "1=new", "-o", "out2"))
     assert json.loads(Path("out2/results.json").read_text())["job"]["base"] == str(coarse)
     base_for(3).save("narrow.base.safetensors")
-    assert_refused(handful(*command, "out3", "--base", "narrow.base.safetensors"), "is for 3 features")
-    assert_refused(handful(*command, "out3", "--base", "nowhere"), "there is no base file 'nowhere'")
+    assert_refused(handful(*command, "out3", "--set", "base=narrow.base.safetensors"), "is for 3 features")
+    assert_refused(handful(*command, "out3", "--set", "base=nowhere"), "there is no base file 'nowhere'")
 
 
 def test_of_a_whole_data_set_only_the_base_classes_make_the_mean(handful, tmp_path):
