@@ -98,7 +98,7 @@ def workbench(
             facts = {"url": url, "address": address, "token": token, "project": str(opened.folder.resolve())}
             typer.echo(json.dumps(facts | {"items": opened.summary()["items"]}))
         else:
-            for note in opened.notes:
+            for note in opened.table.notes:
                 console.print(note, markup=False)
             count = f"{opened.summary()['items']:,} {'texts' if opened.source.kind == 'texts' else 'pictures'}"
             console.print(f"{count}; your work is kept in {opened.folder}", markup=False)

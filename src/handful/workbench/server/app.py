@@ -20,7 +20,6 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from handful.project import edits, views
 from handful.project.live import LiveProject, formats_of
 from handful.project.refusal import Refusal
-from handful.project.state import FIRST_SAMPLE
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import Guard
 from handful.workbench.server.serve import new_app, router
@@ -32,6 +31,7 @@ CONTENT_TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset
          ".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".png": "image/png",
          ".json": "application/json", ".ico": "image/x-icon", ".woff2": "font/woff2"}  # fmt: skip
 MAX_PAGE_ITEMS = 1000  # items in one answer
+FIRST_SAMPLE = 10  # items that a check asks for first
 MAX_REQUESTED_ITEMS = 500  # items that a request may name by number
 
 Id = Annotated[int, Path(ge=0, lt=2**53)]

@@ -21,11 +21,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 import handful
-from handful.project.refusal import Refusal, invalid, plain
+from handful.project.refusal import Refusal
 from handful.utils.interrupts import cleanup, patience
+from handful.utils.text import shortened
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import Guard
-from handful.workbench.server.solve import add_solve, end_solvers
+from handful.workbench.server.solve import add_solve, end_solvers, invalid
 
 log = logging.getLogger("handful.workbench")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -34,6 +35,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 MAX_CONNECTIONS = 256
 MAX_HEAD_BYTES = 32 * 1024
+MAX_SENTENCE_CHARACTERS = 400
 KEEP_ALIVE_S = 30  # between two requests
 
 
@@ -89,7 +91,7 @@ def new_app(title: str) -> FastAPI:
 
 
 def _error_response(request: Request, status: int, sentence: str) -> JSONResponse:
-    sentence = plain(sentence)
+    sentence = shortened(sentence, MAX_SENTENCE_CHARACTERS)  # parts of it may come from the request
     log.warning("refused %.20s %.200r: %d, %s", request.method, request.scope["path"], status, sentence)
     return JSONResponse({"error": sentence}, status)
 

@@ -9,6 +9,7 @@ import asyncio
 import json
 import multiprocessing
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
@@ -20,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 
 import handful
 from handful.core.arrays import to_numpy
-from handful.project.refusal import Refusal, invalid
+from handful.project.refusal import Refusal
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import JSON, TENSORS
 
@@ -50,6 +51,16 @@ def add_solve(api: APIRouter) -> None:
     async def solve(request: Request) -> Response:
         """Label the rows of `query` from those of `support`."""
         return Response(await queue.solve(request), media_type=JSON)
+
+
+def invalid(place: Sequence[int | str], message: str) -> str:
+    """A sentence that says which value of a request is wrong, and why.
+
+    >>> invalid(("query", 3, 0), "Input should be a valid number")
+    'query.3.0: Input should be a valid number'
+    """
+    where = ".".join(map(str, place))[:100]
+    return f"{where}: {message}" if where else message
 
 
 def end_solvers() -> None:
