@@ -223,7 +223,7 @@ def test_a_table_of_tiny_features_is_labelled_like_any_other(handful, tmp_path):
 
 @loop("scale", [1e-30, 1e120])
 def test_the_workbench_finds_similar_items_of_any_size(scale, tmp_path):
-    from handful.project import Job
+    from handful.project.job import Job
     from handful.project.loading import open_items
     from handful.project.pile import Pile
 
@@ -241,7 +241,7 @@ def test_the_workbench_refuses_rows_that_float32_cannot_hold_together(tmp_path):
     import pyarrow as pa
     from pyarrow import parquet
 
-    from handful.project import Job
+    from handful.project.job import Job
     from handful.project.loading import open_items
 
     rows = np.ones((3, 4)) * np.array([[1.0], [1e150], [1.0]])

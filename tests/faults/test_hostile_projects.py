@@ -17,8 +17,8 @@ from workbenches import client_of, run, show, write_digits
 pytest.importorskip("fastapi")
 
 from handful.project.events import Store
+from handful.project.live import LiveProject
 from handful.project.runs import SHAPES
-from handful.workbench import LiveProject
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes")
 FOLDER, FILE = ".handful-workbench", "project.sqlite"

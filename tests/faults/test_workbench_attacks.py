@@ -16,7 +16,7 @@ pytest.importorskip("httpx")
 
 from PIL import Image
 
-from handful.workbench import LiveProject
+from handful.project.live import LiveProject
 
 SECRET = "nobody should read this"
 PATHS = ("../secret.txt", "..%2f..%2fetc%2fpasswd", "/etc/passwd", "....//secret", "1/../../x", "%00", "file:///etc/passwd",

@@ -19,7 +19,8 @@ from workbenches import client_of, contents, labels_in, run, show, write_digits
 pytest.importorskip("fastapi")
 
 from handful.project.events import Store
-from handful.workbench import LiveProject, Refusal
+from handful.project.live import LiveProject
+from handful.project.refusal import Refusal
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals; an open file cannot be deleted on Windows")
 

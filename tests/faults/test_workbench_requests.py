@@ -26,7 +26,7 @@ pytest.importorskip("fastapi")
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
     """A client of a small workbench."""
-    from handful.workbench import LiveProject
+    from handful.project.live import LiveProject
 
     folder = tmp_path_factory.mktemp("fuzzed")
     write_digits(folder, 20, 2, pictures=False)

@@ -32,7 +32,7 @@ from workbench_pages import (
 from workbenches import client_of, contents, write_pile
 from workbenches import run as run_job
 
-from handful.workbench import LiveProject
+from handful.project.live import LiveProject
 
 NAMES = ["zero", "one", "two", "three", "four"]
 NASTY = [

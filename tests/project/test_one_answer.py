@@ -15,7 +15,8 @@ from sklearn.datasets import load_digits
 
 import handful
 from handful.core.answers import Answers
-from handful.project import Job, label_items, predict_items, read_table, write_outputs
+from handful.project import label_items, predict_items, read_table, write_outputs
+from handful.project.job import Job
 from handful.project.large_pile import label_in_parts
 
 EXPORTS = ("label-studio", "fiftyone", "coco")
@@ -148,7 +149,7 @@ def of_workbench(table, folder, method):
     pytest.importorskip("httpx")
     from workbenches import client_of, run
 
-    from handful.workbench import LiveProject
+    from handful.project.live import LiveProject
 
     project = LiveProject(table, folder)
     client = client_of(project)

@@ -244,7 +244,7 @@ def workbench(folder):
     pytest.importorskip("httpx")
     from workbenches import client_of
 
-    from handful.workbench import LiveProject
+    from handful.project.live import LiveProject
 
     project = LiveProject(folder)
     assert project.worker.wait(60)
@@ -315,7 +315,7 @@ def test_what_the_workbench_made_is_labelled_by_the_commands(tmp_path, own_cache
     pytest.importorskip("httpx")
     from workbenches import client_of, run, show, write_digits
 
-    from handful.workbench import LiveProject, default_folder
+    from handful.project.live import LiveProject, default_folder
 
     truth = write_digits(tmp_path / "digits", 60, 3)
     opened = tmp_path / "digits" / "digits.parquet"

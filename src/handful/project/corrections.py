@@ -20,32 +20,7 @@ COLUMNS = ("path", "label")
 
 
 def read_corrections(paths: Sequence[Path]) -> dict[str, str]:
-    r"""Read files of corrections.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files that end in .json or .csv.
-
-    Returns
-    -------
-    dict of str to str
-        The class of each item, by the item's name in labels.csv; "unknown" for items of no class. Items whose label
-        is only called wrong (null in JSON) are left out.
-
-    Raises
-    ------
-    ValueError
-        If a file is damaged, or if an item has two labels.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> path = Path(mkdtemp()) / "corrections.csv"
-    >>> _ = path.write_text("path,label\na.png,cat\nb.png,Unknown\n")
-    >>> read_corrections([path])
-    {'a.png': 'cat', 'b.png': 'unknown'}
-    """
+    """The class of each item in files, by its name in labels.csv; items that are only called wrong are left out."""
     readers = {".json": _json_pairs, ".csv": _csv_pairs}
     corrections: dict[str, str] = {}
     for path in paths:

@@ -51,60 +51,24 @@ OPTIONS = {
 
 @dataclass(frozen=True)
 class Job:
-    """What to label, and how.
+    """What to label, and how."""
 
-    Parameters
-    ----------
-    examples : Path
-        The folder of examples, or the table. If it is the pile, all examples are what a person said of its items.
-    pile : Path, optional
-        The folder or table of the pile.
-    decision : mapping
-        Options of `label_items`.
-    backbone : str
-        The name of the backbone; "" is the default one.
-    backbone_options : mapping
-        Options of `load_backbone`.
-    strict : bool
-        Whether a file that cannot be read is an error.
-    cache : bool
-        Whether features are kept in the cache.
-    formats : sequence of str
-        Files to write for other tools: "label-studio", "fiftyone", "coco".
-    sort : str, optional
-        "copy" or "link": how files are sorted into folders.
-    results : sequence of Path
-        Folders of results. Files in them are not labelled.
-    engine : {"local", "ray"}
-        Where pictures are embedded.
-    base : Path, optional
-        The base file that the user named.
-    table : mapping
-        Options of `features.read`, for tables.
-    unknown : Path, optional
-        Examples of no class: a folder of pictures, or a table.
-    text : str, optional
-        The column of texts that the user named.
-    class_names : bool
-        Whether the name of a class is one more example of it.
-    """
-
-    examples: Path
+    examples: Path  # the folder or table; if it is the pile, all examples are what a person said of its items
     pile: Path | None = None
-    decision: Mapping[str, Any] = field(default_factory=dict)
-    backbone: str = ""
+    decision: Mapping[str, Any] = field(default_factory=dict)  # options of `label_items`
+    backbone: str = ""  # "" is the default one
     backbone_options: Mapping[str, Any] = field(default_factory=dict)
-    strict: bool = False
-    cache: bool = True
-    formats: Sequence[str] = ()
-    sort: str | None = None
-    results: Sequence[Path] = ()
-    engine: str = "local"
-    base: Path | None = None
-    table: Mapping[str, Any] = field(default_factory=dict)
-    unknown: Path | None = None
-    text: str | None = None
-    class_names: bool = False
+    strict: bool = False  # whether a file that cannot be read is an error
+    cache: bool = True  # whether features are kept in the cache
+    formats: Sequence[str] = ()  # files for other tools: "label-studio", "fiftyone", "coco"
+    sort: str | None = None  # "copy" or "link": how files are sorted into folders
+    results: Sequence[Path] = ()  # folders of results: files in them are not labelled
+    engine: str = "local"  # or "ray": where pictures are embedded
+    base: Path | None = None  # the base file that the user named
+    table: Mapping[str, Any] = field(default_factory=dict)  # options of `features.read`
+    unknown: Path | None = None  # examples of no class: a folder, or a table
+    text: str | None = None  # the column of texts that the user named
+    class_names: bool = False  # whether the name of a class is one more example of it
 
     @cached_property
     def kind(self) -> str:

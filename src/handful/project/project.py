@@ -57,7 +57,8 @@ class Project:
         Called before files are used that a project of somebody else names. By default nobody agrees.
     **options
         For a new project: options of `label_items` (method, outlier_share, precision, ...), of `features.read` for
-        tables (label, embedding, ...), and the other fields of `handful.project.Job`.
+        tables (label, embedding, ...), and those of `handful label`: backbone, base, unknown, text, class_names,
+        formats, sort, strict, cache and engine.
 
     Examples
     --------

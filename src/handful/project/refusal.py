@@ -2,15 +2,7 @@
 
 
 class Refusal(ValueError):
-    """The error of a request that is refused.
-
-    Parameters
-    ----------
-    sentence : str
-        What to do.
-    status : int
-        The HTTP status.
-    """
+    """A sentence that says what to do, and the HTTP status."""
 
     def __init__(self, sentence: str, status: int = 400) -> None:
         super().__init__(sentence)

@@ -35,32 +35,14 @@ FIRST_COLUMNS = ("path", "label", "closest", "confidence", "p_unknown", "outlier
 
 
 class Question(NamedTuple):
-    """An item that a person is asked about.
+    """An item that a person is asked about."""
 
-    Parameters
-    ----------
-    item : int
-        Its number in the project.
-    name : str
-        Its name, as in labels.csv.
-    label : str
-        The label that it has.
-    confidence : float
-        The probability of the label.
-    picture : Path or None
-        Its file, if it is a picture that may be opened.
-    columns : mapping
-        The other columns of its row, where items come from a table.
-    text : str
-        Its text, "" if items are no texts.
-    """
-
-    item: int
-    name: str
-    label: str
+    item: int  # its number in the project
+    name: str  # as in labels.csv
+    label: str  # that it has
     confidence: float
-    picture: Path | None
-    columns: Mapping[str, Any]
+    picture: Path | None  # its file, if it is a picture that may be opened
+    columns: Mapping[str, Any]  # the other columns of its row, where items come from a table
     text: str = ""
 
 
