@@ -77,7 +77,7 @@ class Said:
                     self.classes[number] = name, key
                     self.last_class = max(self.last_class, number)
             for item, code in what.get("labels", ()):
-                if code in (UNKNOWN, *self.classes):
+                if code == UNKNOWN or code in self.classes:
                     self.labels[int(item)] = code
                 else:  # no label; or the class was taken back, after items came with it
                     self.labels.pop(item, None)

@@ -149,14 +149,14 @@ class Run:
         return ". ".join(parts) + "."
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def check_order(run: Run, seed: int = 0) -> list[int]:
     """All items of a run in the order in which a check asks for them. It does not depend on the answers."""
     order: list[int] = run.ids[check.draw_sample(run.answers, len(run.ids), seed=seed)].tolist()
     return order
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def checked(run: Run, answers: frozenset[tuple[int, int]]) -> check.Checked:
     """How many labels are right, by the (item, answer) of a check; classes are given by their numbers."""
     place = {item: k for k, item in enumerate(run.ids.tolist())}
