@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 if not (ROOT / "benchmarks").exists():
     pytest.skip("the benchmarks are not part of this copy", allow_module_level=True)
 
+READS = ("benchmarks/*.py", "docs/*.py")
+
 MINUTES = 15
 # What a script needs beside handful itself: modules, and "chromium". A script that is not named here needs nothing.
 NEEDS = {

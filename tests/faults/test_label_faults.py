@@ -19,7 +19,8 @@ from PIL import Image
 from piles import PIXELS, assert_refused, contents, fill, finish, picture, rows_of, start
 from text_piles import fill_texts
 
-from handful.backbones import FeatureCache, embed_pictures, load_backbone
+from handful.backbones import embed_pictures, load_backbone
+from handful.backbones.cache import FeatureCache
 from handful.utils.csv_file import unescape
 
 COMMAND = ("label", "examples", "pile", "-o", "out", *PIXELS)

@@ -315,7 +315,16 @@ def test_label_says_how_it_was_decided_and_predict_keeps_the_threshold(base, pil
     write(FeatureTable(support, labels), tmp_path / "examples.parquet")
     write(FeatureTable(query), tmp_path / "pile.parquet")
     base.save(tmp_path / "b.safetensors")
-    command = ("label", "examples.parquet", "pile.parquet", "--method", "conformal", "--base", "b.safetensors", "-o")
+    command = (
+        "label",
+        "examples.parquet",
+        "pile.parquet",
+        "--method",
+        "conformal",
+        "--set",
+        "base=b.safetensors",
+        "-o",
+    )
     done = handful(*command, "out")
     assert done.returncode == 0, done.stderr
     assert "about 10 % at most should belong to a class" in " ".join(done.stdout.split())

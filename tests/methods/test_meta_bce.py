@@ -9,6 +9,8 @@ from random_tasks import random_task
 import handful
 from handful.core.arrays import sigmoid, unit
 
+READS = ("src/handful/training/heads", "src/handful/methods/meta_bce.py", "src/handful/methods/ood_maml.py")
+
 EXACT = {"preparation": "none", "dtype": "float64", "threads": 1}
 
 

@@ -57,16 +57,16 @@ def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _csv_pairs(text: str) -> Iterator[tuple[str, str]]:
-    with records(text, ",") as lines:
-        head = [unescape(cell.strip()) for cell in next(lines, (1, []))[1]]
-        if missing := [name for name in COLUMNS if head.count(name) != 1]:
-            raise ValueError(f"it must have one column {missing[0]!r}; the first line names the columns: path,label")
-        for line, cells in lines:
-            if cells and len(cells) != len(head):
-                raise ValueError(f"line {line} has {len(cells)} cells, but the first line {len(head)}")
-            if cells:
-                row = dict(zip(head, map(unescape, cells), strict=True))
-                yield row["path"], row["label"]
+    lines = records(text, ",")
+    head = [unescape(cell.strip()) for cell in next(lines, (1, []))[1]]
+    if missing := [name for name in COLUMNS if head.count(name) != 1]:
+        raise ValueError(f"it must have one column {missing[0]!r}; the first line names the columns: path,label")
+    for line, cells in lines:
+        if cells and len(cells) != len(head):
+            raise ValueError(f"line {line} has {len(cells)} cells, but the first line {len(head)}")
+        if cells:
+            row = dict(zip(head, map(unescape, cells), strict=True))
+            yield row["path"], row["label"]
 
 
 def clean_label(label: str, item: str) -> str:

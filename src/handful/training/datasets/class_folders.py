@@ -100,14 +100,13 @@ def _json_pairs(text: str) -> list[tuple[str, str]]:
 
 def _csv_pairs(text: str) -> list[tuple[str, str]]:
     pairs: list[tuple[str, str]] = []
-    with records(text, ",") as lines:
-        for line, cells in lines:
-            row = [cell.strip() for cell in cells]
-            if not any(row) or (not pairs and list(map(str.lower, row)) == ["class", "split"]):
-                continue
-            if len(row) != 2:
-                raise ValueError(f"line {line} has {len(row)} cells: two are needed, class,split")
-            pairs.append((row[0], row[1]))
+    for line, cells in records(text, ","):
+        row = [cell.strip() for cell in cells]
+        if not any(row) or (not pairs and list(map(str.lower, row)) == ["class", "split"]):
+            continue
+        if len(row) != 2:
+            raise ValueError(f"line {line} has {len(row)} cells: two are needed, class,split")
+        pairs.append((row[0], row[1]))
     return pairs
 
 
@@ -237,19 +236,19 @@ def read_lists(path: Path) -> list[Part]:
 def _rows(listing: Path) -> list[tuple[str, str]]:
     """The filename and the label of each line."""
     try:
-        with records(read_text(listing, MAX_LIST_BYTES), ",", blanks=True) as lines:
-            columns = next(lines, (1, []))[1]
-            name, label = (
-                next((columns.index(c) for c in names if c in columns), None)
-                for names in (("filename", "image_name"), ("label", "class_name"))
-            )
-            if name is None or label is None:
-                raise ValueError(f"its columns are {in_brief(', '.join(columns))}: filename and label are needed")
-            rows = []
-            for line, cells in lines:
-                if cells and (max(name, label) >= len(cells) or not cells[name] or not cells[label]):
-                    raise ValueError(f"line {line} lacks a filename or a label")
-                rows += [(cells[name], cells[label])] if cells else []
+        lines = records(read_text(listing, MAX_LIST_BYTES), ",", blanks=True)
+        columns = next(lines, (1, []))[1]
+        name, label = (
+            next((columns.index(c) for c in names if c in columns), None)
+            for names in (("filename", "image_name"), ("label", "class_name"))
+        )
+        if name is None or label is None:
+            raise ValueError(f"its columns are {in_brief(', '.join(columns))}: filename and label are needed")
+        rows = []
+        for line, cells in lines:
+            if cells and (max(name, label) >= len(cells) or not cells[name] or not cells[label]):
+                raise ValueError(f"line {line} lacks a filename or a label")
+            rows += [(cells[name], cells[label])] if cells else []
     except ValueError as error:
         raise ValueError(f"{listing} cannot be used as a list of pictures: {error}") from None
     return rows

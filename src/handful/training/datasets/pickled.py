@@ -81,7 +81,7 @@ def _data_and_labels(path: Path, split: str) -> Part:
     content = _content(path)
     names = {int(number): _name(name) for name, number in content.get("catname2label", {}).items()}
     labels = [names.get(int(number), f"{split}-{int(number):03d}") for number in content["labels"]]
-    return _part(path, labels, [split] * len(labels), np.asarray(content["data"]))
+    return _part(path, labels, [split] * len(labels), content["data"])
 
 
 def _tiered(path: Path, split: str) -> Part:
@@ -149,7 +149,8 @@ def _as_published(path: Path) -> Iterator[None]:
         raise ValueError(f"{path} is damaged, or not as it was published: {what}; {ADVICE}") from None
 
 
-def _part(path: Path, labels: list[str], splits: list[str], pixels: np.ndarray) -> Part:
+def _part(path: Path, labels: list[str], splits: list[str], content: Any) -> Part:
+    pixels = np.asarray(content)
     if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[3] != 3:
         raise ValueError(
             f"its pictures are {pixels.dtype} of shape {pixels.shape}: uint8 [pictures, height, width, 3] is needed"
