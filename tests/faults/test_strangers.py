@@ -52,10 +52,6 @@ FILES = {  # by the fault: nodes, constants, options of `save`, a word of the se
     ),
     "a custom operation": ([*POOL, N("Run", ["flat"], ["y"], domain="evil.ops")], [], {"domains": ["evil.ops"]}, "Run"),
     "texts": ([*POOL, N("Cast", ["flat"], ["y"], to=T.STRING)], [], {"kind": T.STRING}, "numbers are needed"),
-    "more features with pictures": (
-        [*POOL, *RANGE, N("Where", ["varied", "three", "one"], ["times"]), N("Tile", ["flat", "times"], ["y"])],
-        [constant("three", [1, 3]), constant("one", [1, 1])], {"shape": ("n", None)}, "features for some pictures",
-    ),
     "another rank with pictures": (
         [*POOL, *RANGE, N("If", ["varied"], ["y"], **BRANCHES)], [constant("axis", [2])], {"shape": None}, "of shape",
     ),

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
@@ -80,38 +80,25 @@ def explained(path: Path, *, writing: bool = False) -> Iterator[None]:
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     """Open a connection on which the schema of a file cannot run code. mode: ro, rw, or rwc, which creates the file."""
     uri = f"{path.absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(
-        uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
-    )  # fmt: skip
-    try:
-        connection.execute("PRAGMA trusted_schema=OFF")
-        connection.execute("PRAGMA cell_size_check=ON")
-    except BaseException:
-        connection.close()
-        raise
+    connection = sqlite3.connect(uri, LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=True)
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA cell_size_check=ON")
     return connection
 
 
 def _check_kinds(folder: Path) -> None:
     """Raise an error if something in the folder of a project is a link: SQLite would read or write elsewhere."""
-    _check_kind(folder, stat.S_ISDIR, "folder", links=True)
-    for name in FOLDERS:
-        _check_kind(folder / name, stat.S_ISDIR, "folder")
-    for name in (FILE, LOCK):
-        for end in ("", *SIDECARS):
-            _check_kind(folder / f"{name}{end}", stat.S_ISREG, "regular file")
-
-
-def _check_kind(path: Path, is_kind: Callable[[int], bool], kind: str, links: bool = False) -> None:
-    try:
-        mode = os.stat(path, follow_symlinks=links).st_mode
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise Unusable(path, error.strerror) from None
-    if not is_kind(mode):
-        problem = "it is a link" if stat.S_ISLNK(mode) else f"it is not a {kind}"
-        raise Unusable(path, problem)
+    folders = [folder, *(folder / name for name in FOLDERS)]
+    for path in [*folders, *(folder / f"{name}{end}" for name in (FILE, LOCK) for end in ("", *SIDECARS))]:
+        try:
+            mode = os.stat(path, follow_symlinks=path == folder).st_mode
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise Unusable(path, error.strerror) from None
+        if not (stat.S_ISDIR(mode) if path in folders else stat.S_ISREG(mode)):
+            kind = "folder" if path in folders else "regular file"
+            raise Unusable(path, "it is a link" if stat.S_ISLNK(mode) else f"it is not a {kind}")
 
 
 def _check_schema(path: Path) -> None:

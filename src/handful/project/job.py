@@ -21,7 +21,7 @@ from handful.project.base_files import base_parameters
 from handful.project.database import FILE
 from handful.project.decision import check_decision
 from handful.project.events import Store
-from handful.project.export_formats import check_formats
+from handful.project.export_formats import FORMATS, check_formats
 from handful.project.items import (
     EMBEDDINGS,
     PICTURES,
@@ -38,6 +38,7 @@ from handful.project.items import (
     read_items,
     read_unlabelled,
 )
+from handful.project.sorting import SORT_WAYS
 from handful.project.trust import Agree, Request, is_agreed, remember
 from handful.utils.files import in_brief
 
@@ -140,6 +141,12 @@ TYPES: dict[str, Any] = {  # of the entries of a stored job
     **dict.fromkeys(("strict", "cache", "class_names"), bool), "backbone": str, "text": str | None,
     "formats": list, "sort": str | None, "engine": str, **dict.fromkeys(OPTIONS, dict),
 }  # fmt: skip
+ALLOWED: dict[str, set[Any]] = {
+    **OPTIONS,
+    "formats": {*FORMATS},
+    "sort": {None, *SORT_WAYS},
+    "engine": {"local", "ray"},
+}
 
 
 def read_job(text: str) -> Job:
@@ -149,7 +156,9 @@ def read_job(text: str) -> Job:
         entries.pop("id")
         for name, value in entries.items():
             is_valid = isinstance(value, TYPES.get(name, ())) and "\0" not in str(value)
-            if not is_valid or (name in OPTIONS and not value.keys() <= OPTIONS[name]):
+            if name in ALLOWED:  # options of a mapping, formats of a list, or one of some words
+                is_valid = is_valid and ALLOWED[name].issuperset([value] if isinstance(value, str | None) else value)
+            if not is_valid:
                 raise ValueError(f"the entry {in_brief(name, 40)} is not one that handful writes")
             if value is not None and name in PATHS:
                 entries[name] = Path(value)
