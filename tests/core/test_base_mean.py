@@ -17,7 +17,6 @@ from handful.core.base import Base
 from handful.features import FeatureTable, read, write
 from handful.features.parts import part_name, write_mean
 from handful.project import label_items
-from handful.project.base_files import base_parameters
 from handful.solving.blocks import on_threads
 
 ON_BASE = "simpleshot"  # centres on the base mean
@@ -296,13 +295,6 @@ def test_a_base_that_is_named_is_remembered_by_promote(tmp_path, coarse, handful
     base_for(3).save("narrow.base.safetensors")
     assert_refused(handful(*command, "out3", "--set", "base=narrow.base.safetensors"), "is for 3 features")
     assert_refused(handful(*command, "out3", "--set", "base=nowhere"), "there is no base file 'nowhere'")
-
-
-def test_what_a_method_is_told_needs_no_more_than_is_known(tmp_path):
-    assert base_parameters(ON_BASE, (None, None), None, 8) == {}
-    Base(np.ones(3)).save(tmp_path / "b.base.safetensors")
-    with pytest.raises(ValueError, match="base classes with 3 features, and the items have 8"):
-        base_parameters(ON_BASE, (), tmp_path / "b.base.safetensors", 8)
 
 
 def test_of_a_whole_data_set_only_the_base_classes_make_the_mean(handful, tmp_path):

@@ -15,7 +15,7 @@ from handful.cli._console import Console, absolute, print_json, skipped_rows
 from handful.cli._options import HEADS, JSON, OUTPUT, argument, command, option, parse_heads, parse_names, under
 
 if TYPE_CHECKING:
-    from handful.training.datasets import DatasetInfo
+    from handful.training.datasets.catalogue import DatasetInfo
 
 of_pictures = partial(option, panel="Pictures")
 of_learning = partial(option, panel="Learning")

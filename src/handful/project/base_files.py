@@ -17,7 +17,7 @@ import numpy as np
 from handful.core.base import HOW, is_base, read_base
 from handful.features import FeatureTable, read
 from handful.features.table import checked_mean
-from handful.methods.scores import SCORES
+from handful.methods.registry import SCORES
 from handful.project.items import of_files
 from handful.solving import get_solver
 from handful.solving.solver import needed_base

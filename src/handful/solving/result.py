@@ -13,7 +13,7 @@ from handful.core.answers import Answers
 from handful.core.arrays import as_like, to_numpy
 from handful.core.task import Task
 from handful.engines.share_statistics import TRIED_SHARES
-from handful.methods.contract import Solution
+from handful.methods.registry import Solution
 from handful.solving.ask import belief, worth_asking
 from handful.solving.check import Checked, check_answers, draw_sample
 from handful.solving.groups import (

@@ -26,7 +26,7 @@ from handful.core.parameters import AUTO, Number, OneOf, OrAuto, Rule, check, is
 from handful.core.prepare import parse
 from handful.core.task import Task, is_large_pile
 from handful.engines.share import of_task as share_of_unknowns
-from handful.methods.contract import Solution
+from handful.methods.registry import Solution
 from handful.solving.result import Result
 from handful.solving.solver import Call, Solver, get_solver, needed_base
 from handful.utils.threads import available_threads, one_blas_thread

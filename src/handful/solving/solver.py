@@ -23,11 +23,9 @@ from handful.core.prepare import as_dtype
 from handful.core.task import Task
 from handful.engines import share
 from handful.engines.preparation import prepare
-from handful.methods.contract import Info, Method, Scores, Solution
 from handful.methods.margin import add_margin, margin_state
-from handful.methods.registry import did_you_mean, find_method
+from handful.methods.registry import SCORES, Info, Method, Scores, Solution, did_you_mean, find_method
 from handful.methods.registry import list_methods as list_methods
-from handful.methods.scores import SCORES
 from handful.utils.shares_in_words import percent
 
 SHARED = ("outlier_share", "base")  # parameters that both methods of a pair take under the same name

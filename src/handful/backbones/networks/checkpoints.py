@@ -22,7 +22,7 @@ import numpy as np
 from handful.backbones.networks import NETWORKS, build
 from handful.utils.extras import TORCH, need
 from handful.utils.text import one_line, shortened
-from handful.utils.unpickling import Refused, load_torch
+from handful.utils.unpickling import Damaged, Refused, load_torch
 
 if TYPE_CHECKING:
     from torch import nn
@@ -160,7 +160,7 @@ def _pickled(path: Path) -> Any:
         alone = ". Its author can save only the state dict: torch.save(model.state_dict(), ...)"
         raise ValueError(
             f"{path} cannot be read as a checkpoint of torch: it {error}; nothing of it was run"
-            + (alone if error.advise else "")
+            + ("" if isinstance(error, Damaged) else alone)
         ) from None
 
 
