@@ -42,7 +42,8 @@ from handful.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from handful.project import Job, Labelled, Project
+    from handful.project import Labelled, Project
+    from handful.project.job import Job
 
 FEATURES = "features"  # the folder of embedded parts inside the output folder
 of_results = partial(option, panel="Results")
@@ -154,11 +155,11 @@ def label(
     same command continues.
     """
     from handful.backbones.catalogue import concrete_name
-    from handful.project import Job, Project
+    from handful.project import Project
     from handful.project.corrections import read_corrections
     from handful.project.decision import check_decision
     from handful.project.items import default_backbone
-    from handful.project.job import check_paths
+    from handful.project.job import Job, check_paths
     from handful.project.large_pile import check_in_parts, goes_in_parts
     from handful.project.outputs import check_output, is_project
 
