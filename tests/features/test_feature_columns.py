@@ -9,8 +9,8 @@ import pytest
 from piles import assert_refused
 from pyarrow import csv, parquet
 
-import handful as library
 from handful.features import FeatureTable, Protocol, concatenate, describe, draw, read, write
+from handful.project.items import in_order
 
 FORMATS = ["t.parquet", "t.npz", "t.safetensors", "t.csv"]
 
@@ -127,21 +127,6 @@ def test_a_csv_of_features_alone_has_a_column_for_each(tmp_path):
         write(table.replace(base_mean=[1.0, 2.0]), tmp_path / "u.csv")
 
 
-def test_labels_are_as_estimators_take_them(wide, tmp_path):
-    features = rows(10)
-    numbers = np.full(30, -1)
-    numbers[[0, 1, 10, 11]] = [3, 3, 5, 5]
-    named = [None if k < 0 else f"class {k}" for k in numbers]
-    found = []
-    for labels in (numbers, named):
-        table = read(write(FeatureTable(features, labels), tmp_path / "n.parquet"))
-        model = library.KDO(outlier_share=0.33).fit(table.features, table.labels)
-        found.append([str(label).removeprefix("class ") for label in model.transduction_])
-    assert [label.replace("unknown", "-1") for label in found[1]] == found[0]
-    assert found[0][:20] == ["3"] * 10 + ["5"] * 10
-    library.KDO().fit(*(lambda t: (t.features, t.labels))(read(wide / "t.csv", warn=False)))
-
-
 def test_tasks_are_drawn_from_labelled_rows_alone():
     features = np.random.default_rng(0).normal(size=(60, 3))
     protocol = Protocol(ways=2, shots=1, queries=3, outlier_ways=1, outlier_queries=3)
@@ -162,7 +147,7 @@ def test_tasks_are_drawn_from_labelled_rows_alone():
         table.take(np.arange(45, 60)).labelled()
 
 
-def test_rows_are_taken_and_put_together_with_all_that_belongs_to_them():
+def test_rows_are_taken_and_put_together_with_all_that_belongs_to_them(tmp_path):
     others = {"id": np.arange(4)}
     table = FeatureTable(np.eye(4), ["a", None, "b", "a"], others=others, hashes=list("wxyz"), columns=list("pqrs"))
     part = table.take([2, 0])
@@ -171,7 +156,7 @@ def test_rows_are_taken_and_put_together_with_all_that_belongs_to_them():
     both = concatenate([part, table.take([3])])
     assert (both.names, both.label_names, both.hashes) == (["row 2", "row 0", "row 3"], ["b", "a", "a"], list("ywz"))
     assert both.others["id"].tolist() == [2, 0, 3]
-    turned = table.replace(base_mean=[1.0, 2, 3, 4]).reorder([3, 2, 1, 0])
+    turned = in_order(table.replace(base_mean=[1.0, 2, 3, 4]), list("srqp"), tmp_path)
     assert (list(turned.columns), turned.base_mean.tolist()) == (list("srqp"), [4, 3, 2, 1])
     np.testing.assert_array_equal(turned.features, np.eye(4)[:, ::-1])
 

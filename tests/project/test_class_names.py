@@ -8,8 +8,7 @@ import pytest
 from text_piles import fill_texts, write_tickets
 
 from handful.features import FeatureTable
-from handful.project import Job
-from handful.project.job import check_paths, job_entries, read_job
+from handful.project.job import Job, check_paths, job_entries, read_job
 from handful.project.text_items import with_class_names
 
 
@@ -57,5 +56,5 @@ def test_a_job_reads_them_and_its_record_keeps_the_wish(tmp_path, kind):
 def test_they_are_for_texts_only(tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("a,b,label\n1,2,x\n3,4,\n")
-    with pytest.raises(ValueError, match="--class-names needs texts, but the items are embeddings"):
+    with pytest.raises(ValueError, match="--set class_names=true needs texts, but the items are embeddings"):
         check_paths(Job(table, class_names=True), tmp_path / "out")

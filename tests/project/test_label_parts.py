@@ -18,9 +18,10 @@ from pyarrow import parquet
 from handful import load
 from handful.features import digits
 from handful.features.parquet_file import arrow_table
-from handful.project import Job, label_items, predict_items
+from handful.project import label_items, predict_items
 from handful.project import large_pile as in_parts
 from handful.project.items import silent
+from handful.project.job import Job
 from handful.project.outputs import table_of_answers
 
 RAY = ("--engine", "ray")
@@ -348,7 +349,7 @@ def test_a_method_that_decides_itself_does_so_over_all_parts(handful, folder):
     kept = np.concatenate([np.flatnonzero(digit == k)[20:60] for k in range(10)])
     head = {"items": features[kept], "codes": digit[kept]}
     Base(features.mean(axis=0), {"conformal": head}).save(folder / "b.safetensors")
-    options = ("--method", "conformal", "--base", "b.safetensors")
+    options = ("--method", "conformal", "--set", "base=b.safetensors")
     done = label(handful, *options)
     assert "at most should belong to a class" in " ".join(done.stdout.split())
     by_parts = [name for table in labels_in(folder / "out") for name in table["label"].to_pylist()]

@@ -8,8 +8,7 @@ from pyarrow import parquet
 import handful
 from handful.core.metrics import auroc
 from handful.solving import blocks
-from handful.solving.blocks import Part, PileParts, on_threads, read_blocks
-from handful.utils.ray import DATA, Worker
+from handful.solving.blocks import Part, PileParts, read_blocks
 
 COUNT = 3000
 
@@ -155,21 +154,19 @@ def test_parts_are_the_rows_of_the_pile_in_their_order(pile, parts, monkeypatch)
 
 
 def test_folders_that_hold_no_pile_are_refused(pile, parts):
+    first = parts / "part-00001.parquet"
     write_part(parts, 1, pile[2][:3, :30].copy())
     with pytest.raises(ValueError, match=r"part-00001.parquet has 30 features in row 0, and the parts"):
         PileParts.of(parts).sample()
-    parquet.write_table(pa.table({"vector": [1.0]}), parts / "part-00001.parquet")
-    with pytest.raises(ValueError, match=r"part-00001.parquet has no column 'embedding'; it has: vector"):
-        PileParts.of(parts)
-    parquet.write_table(pa.table({"embedding": [1.0]}), parts / "part-00001.parquet")
-    with pytest.raises(ValueError, match="a list of numbers in each row is needed"):
-        PileParts.of(parts)
-    (parts / "part-00001.parquet").write_bytes(b"no table")
-    with pytest.raises(ValueError, match="part-00001.parquet"):
-        PileParts.of(parts)
-    (parts / "part-00001.parquet").unlink()
-    with pytest.raises(ValueError, match=r"part-00001.parquet is missing, of 5 parts"):
-        PileParts.of(parts)
+    for write, message in (
+        (lambda: parquet.write_table(pa.table({"vector": [1.0]}), first), "has no column 'embedding'; it has: vector"),
+        (lambda: parquet.write_table(pa.table({"embedding": [1.0]}), first), "a list of numbers in each row is needed"),
+        (lambda: first.write_bytes(b"no table"), "part-00001.parquet"),
+        (first.unlink, "part-00001.parquet is missing, of 5 parts"),
+    ):
+        write()
+        with pytest.raises(ValueError, match=message):
+            PileParts.of(parts)
     for part in parts.glob("part-*"):
         part.unlink()
     write_part(parts, 0, pile[2][:0])
@@ -187,22 +184,3 @@ def test_a_part_that_changes_while_it_is_read_is_refused(parts, pile):
         list(read_blocks(part, 32))
     with pytest.raises(OSError, match="cannot be read"):
         list(read_blocks(Part(0, str(parts / "gone.parquet"), 0, 3), 32))
-
-
-class Squares(Worker):
-    def __init__(self, power):
-        self.power = power
-
-    def work(self, row):
-        if row["number"] < 0:
-            raise ValueError("a negative number")
-        return {"number": row["number"], DATA: bytes([row["number"] ** self.power])}
-
-
-def test_threads_and_ray_call_a_worker_in_the_same_way():
-    rows = [{"number": n} for n in range(9)]
-    answers = sorted(on_threads(Squares, (2,), rows), key=lambda answer: answer["number"])
-    assert [answer[DATA][0] for answer in answers] == [n * n for n in range(9)]
-    assert Squares(2)({"number": 3}) == {"answer": '{"number": 3}', DATA: b"\x09"}
-    with pytest.raises(ValueError, match="negative"):
-        list(on_threads(Squares, (2,), [{"number": -1}]))

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from handful.core.arrays import FLOOR, Array, sigmoid, to_numpy
+from handful.core.arrays import Array, sigmoid, to_numpy
 
 MIN_PILE_ITEMS = 20  # a share can be seen in a pile of this size
 MIN_PROBABILITY = 1e-7  # no answer is surer than this
-STOREY_LEVEL = 0.5  # p-values above it are of inliers, nearly all
 ROUNDING = 1e-9  # a mean may be below a precision by so much
 
 
@@ -114,100 +113,14 @@ def at_false_unknown(p_unknown: np.ndarray, rate: float, scores: np.ndarray | No
     return float((edges[count] + edges[count + 1]) / 2)
 
 
-def at_false_discovery(p_values: Any, rate: float, inlier_share: Any = 1.0, limit: float = 1.0) -> Any:
-    """The largest p-value that is called a discovery, so that at most `rate` of the discoveries should be false.
-
-    Benjamini and Hochberg (1995): with p_(1) <= ... <= p_(m) in order and k the largest rank with
-    p_(k) <= rate k / (m inlier_share), the items with p <= p_(k) are discoveries. Here a discovery is an unknown item,
-    and a false one belongs to a class.
-
-    Parameters
-    ----------
-    p_values : array [n] or [B, n]
-        For each item, the probability that an item of the classes is at least as strange.
-    rate : float
-        The false-discovery rate: the expected part of the discoveries that are false, between 0 and 1.
-    inlier_share : float or array [B]
-        The part of the items that belong to the classes; 1 is always safe, `storey_share` estimates it.
-    limit : float, default 1
-        An item with a larger p-value is never a discovery: for an estimated share, the level that it was estimated at.
-
-    Returns
-    -------
-    float or array [B]
-        Call items unknown whose p-value is not above it; 0 if there are none.
-
-    Examples
-    --------
-    >>> at_false_discovery(np.array([0.01, 0.9, 0.04, 0.3]), 0.1)  # 0.04 <= 0.1 * 2 / 4
-    0.04
-    """
-    if not 0 <= rate <= 1:
-        raise ValueError(f"the false-discovery rate is {rate}: give a number between 0 and 1")
-    p = np.asarray(p_values, np.float64)
-    single, p = p.ndim == 1, np.atleast_2d(p)
-    ordered = np.sort(p, axis=1)
-    rank = np.arange(1, p.shape[1] + 1)
-    is_small = ordered * (p.shape[1] * _column(inlier_share, p)) <= rate * rank + ROUNDING
-    is_small &= ordered <= limit
-    count = np.max(is_small * rank, axis=1, initial=0)
-    edges = np.pad(ordered, ((0, 0), (1, 0)))
-    largest = edges[np.arange(len(p)), count]
-    return float(largest[0]) if single else largest
-
-
-def storey_share(p_values: Any, level: float = STOREY_LEVEL) -> Any:
-    """An estimate of the share of inliers, by Storey (2002): (1 + number of p-values above `level`) / (n (1 - level)).
-
-    p-values of inliers are uniform, those of outliers are small. So the p-values above the level are of inliers, which
-    are about 1 - level of all inliers. Never above 1.
-
-    Parameters
-    ----------
-    p_values : array [n] or [B, n]
-        The p-values.
-    level : float, default 0.5
-        Where p-values begin to be large.
-
-    Returns
-    -------
-    float or array [B]
-        The share, for `at_false_discovery`.
-
-    Examples
-    --------
-    >>> storey_share(np.array([0.01, 0.02, 0.01, 0.03, 0.02, 0.04, 0.7, 0.2]))  # (1 + 1) / (8 * 0.5)
-    0.5
-    """
-    p = np.asarray(p_values, np.float64)
-    count = np.sum(p > level, axis=-1)
-    share = np.minimum(1.0, (1 + count) / max(p.shape[-1] * (1 - level), FLOOR))
-    return float(share) if p.ndim == 1 else share
-
-
 def at_precision(p_right: Any, precision: float, is_label: Any = None) -> Any:
     """How likely a label must be right, at least, so that of all labels the part `precision` is expected to be right.
 
-    Labels are ordered by the probability that they are right. The longest beginning of that order is kept whose mean
-    is not below `precision`; labels of one probability are kept or set aside together. If no label can be kept, the
-    answer is `precision` itself, which every further label would have to reach alone.
+    Labels are ordered by the probability [n] or [B, n] that they are right; `is_label` says which items may get one.
+    The longest beginning of that order is kept whose mean is not below `precision`; labels of one probability are kept
+    or set aside together. If no label can be kept, the answer is `precision` itself, which every further label would
+    have to reach alone.
 
-    Parameters
-    ----------
-    p_right : array [n] or [B, n]
-        The probability that the label of each item is right.
-    precision : float
-        The part of the labels that should be right, between 0 and 1.
-    is_label : bool array [n] or [B, n], optional
-        The items that may get a label; all by default.
-
-    Returns
-    -------
-    float or array [B]
-        Keep the labels whose probability is not below it.
-
-    Examples
-    --------
     >>> at_precision(np.array([0.95, 0.6, 0.85, 0.4]), 0.8)  # the mean of the best three is 0.8
     0.5
     """

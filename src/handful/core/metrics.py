@@ -35,10 +35,8 @@ class MeanAndHalfWidth(NamedTuple):
 
     Parameters
     ----------
-    mean : float or array
-        The mean.
-    half_width_95 : float or array
-        Half the width of the interval.
+    mean, half_width_95 : float or array
+        The mean, and half the width of the interval.
     """
 
     mean: Any
@@ -55,14 +53,8 @@ def figures(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> di
     ----------
     probabilities : array [Q, N] or [B, Q, N]
         P(class) of each query.
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    truth : array [Q] or [B, Q] of int
-        The class of each query, -1 for an outlier.
-
-    Returns
-    -------
-    dict of str to float or array [B]
+    scores, truth : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and the class of each query, -1 for an outlier.
 
     Examples
     --------
@@ -73,7 +65,7 @@ def figures(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> di
     (p, s, y), single = _tasks(probabilities=probabilities, scores=scores, truth=truth)
     tp, fp = _outlier_curve(s, y == UNKNOWN)
     results = {
-        "accuracy": _accuracy(p, y),
+        "accuracy": accuracy(p, y),
         "auroc": _auroc(tp, fp),
         "aupr": _aupr(tp, fp),
         "prec@0.9": _precision_at_recall(tp, fp, 0.9),
@@ -88,14 +80,8 @@ def accuracy(probabilities: ArrayLike, truth: ArrayLike) -> Figure:
 
     Parameters
     ----------
-    probabilities : array [Q, N] or [B, Q, N]
-        P(class) of each query.
-    truth : array [Q] or [B, Q] of int
-        The class of each query, -1 for an outlier.
-
-    Returns
-    -------
-    float or array [B]
+    probabilities, truth : array [Q, N] and [Q], or [B, Q, N] and [B, Q]
+        P(class) of each query, and the code of its class, -1 for an outlier.
 
     Examples
     --------
@@ -103,7 +89,7 @@ def accuracy(probabilities: ArrayLike, truth: ArrayLike) -> Figure:
     0.5
     """
     (p, y), single = _tasks(probabilities=probabilities, truth=truth)
-    return _result(_accuracy(p, y), single)
+    return _result(_ratio(_correct(p, y).sum(-1), (y != UNKNOWN).sum(-1)), single)
 
 
 def auroc(scores: ArrayLike, outlier: ArrayLike) -> Figure:
@@ -113,14 +99,8 @@ def auroc(scores: ArrayLike, outlier: ArrayLike) -> Figure:
 
     Parameters
     ----------
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    outlier : array [Q] or [B, Q] of bool
-        Whether each query is an outlier.
-
-    Returns
-    -------
-    float or array [B]
+    scores, outlier : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and whether each query is an outlier, as bool.
 
     Examples
     --------
@@ -139,14 +119,8 @@ def aupr(scores: ArrayLike, outlier: ArrayLike) -> Figure:
 
     Parameters
     ----------
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    outlier : array [Q] or [B, Q] of bool
-        Whether each query is an outlier.
-
-    Returns
-    -------
-    float or array [B]
+    scores, outlier : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and whether each query is an outlier, as bool.
 
     Examples
     --------
@@ -166,16 +140,10 @@ def precision_at_recall(scores: ArrayLike, outlier: ArrayLike, recall: float = 0
 
     Parameters
     ----------
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    outlier : array [Q] or [B, Q] of bool
-        Whether each query is an outlier.
+    scores, outlier : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and whether each query is an outlier, as bool.
     recall : float
         Above 0 and up to 1.
-
-    Returns
-    -------
-    float or array [B]
 
     Examples
     --------
@@ -198,14 +166,8 @@ def unknown_f1(unknown: ArrayLike, outlier: ArrayLike) -> Figure:
 
     Parameters
     ----------
-    unknown : array [Q] or [B, Q] of bool
-        Whether each query was called unknown.
-    outlier : array [Q] or [B, Q] of bool
-        Whether each query is an outlier.
-
-    Returns
-    -------
-    float or array [B]
+    unknown, outlier : array [Q] or [B, Q] of bool
+        Whether each query was called unknown, and whether it is an outlier.
 
     Examples
     --------
@@ -230,10 +192,6 @@ def open_set_balanced_accuracy(predicted: ArrayLike, truth: ArrayLike, ways: int
     ways : int
         The number of known classes, N. Their codes are 0 .. N - 1.
 
-    Returns
-    -------
-    float or array [B]
-
     Examples
     --------
     >>> open_set_balanced_accuracy([0, 0, 1, -1], [0, 0, -1, -1], ways=2)
@@ -250,14 +208,8 @@ def false_unknown(unknown: ArrayLike, outlier: ArrayLike) -> Figure:
 
     Parameters
     ----------
-    unknown : array [Q] or [B, Q] of bool
-        Whether each query was called unknown.
-    outlier : array [Q] or [B, Q] of bool
-        Whether each query is an outlier.
-
-    Returns
-    -------
-    float or array [B]
+    unknown, outlier : array [Q] or [B, Q] of bool
+        Whether each query was called unknown, and whether it is an outlier.
 
     Examples
     --------
@@ -280,18 +232,13 @@ def label_precision(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayLi
     truth : array [Q] or [B, Q] of int
         The class of each query, -1 for an outlier.
 
-    Returns
-    -------
-    float or array [B]
-
     Examples
     --------
     >>> label_precision([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], np.array([False, False, True]), [0, -1, 1])
     0.5
     """
     (p, u, y), single = _tasks(probabilities=probabilities, unknown=unknown, truth=truth)
-    right = (p.argmax(axis=-1) == y) & ~u
-    return _result(_ratio(right.sum(-1), (~u).sum(-1)), single)
+    return _result(_ratio((_correct(p, y) & ~u).sum(-1), (~u).sum(-1)), single)
 
 
 def decision_figures(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayLike) -> dict[str, Figure]:
@@ -307,10 +254,6 @@ def decision_figures(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayL
         Whether each query was called unknown.
     truth : array [Q] or [B, Q] of int
         The class of each query, -1 for an outlier.
-
-    Returns
-    -------
-    dict of str to float or array [B]
 
     Examples
     --------
@@ -337,14 +280,8 @@ def oscr(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> Figur
     ----------
     probabilities : array [Q, N] or [B, Q, N]
         P(class) of each query.
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    truth : array [Q] or [B, Q] of int
-        The class of each query, -1 for an outlier.
-
-    Returns
-    -------
-    float or array [B]
+    scores, truth : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and the class of each query, -1 for an outlier.
 
     Examples
     --------
@@ -373,10 +310,6 @@ def calibration_error(p_unknown: ArrayLike, outlier: ArrayLike, bins: int = 15) 
     bins : int
         The number of bins.
 
-    Returns
-    -------
-    float or array [B]
-
     Examples
     --------
     >>> calibration_error([0.25, 0.25, 0.25, 0.75], np.array([False, False, True, True]), bins=2)
@@ -404,10 +337,6 @@ def mean_and_half_width(values: ArrayLike, axis: int | None = None) -> MeanAndHa
         The values, such as a figure of each task.
     axis : int, optional
         Along which axis; by default over all values.
-
-    Returns
-    -------
-    MeanAndHalfWidth
 
     Examples
     --------
@@ -458,10 +387,6 @@ def _correct(probabilities: Array, truth: Array) -> Array:
     """Whether the argmax over classes is right, [B, Q]; an outlier never is, its -1 equals no class."""
     right: Array = probabilities.argmax(axis=-1) == truth
     return right
-
-
-def _accuracy(probabilities: Array, truth: Array) -> Array:
-    return _ratio(_correct(probabilities, truth).sum(-1), (truth != UNKNOWN).sum(-1))
 
 
 def _auroc(tp: Array, fp: Array) -> Array:
@@ -532,7 +457,13 @@ def _tasks(ways: int | None = None, **arrays: ArrayLike) -> tuple[list[Array], b
             raise ValueError(f"{name} has dtype {array.dtype}; give {what}")
         results[name] = array = array[None] if single else array
         if name in ("truth", "predicted"):
-            results[name] = _labels(name, array, results["probabilities"].shape[-1] if ways is None else ways)
+            count = results["probabilities"].shape[-1] if ways is None else ways
+            if array.size and not (array.min() >= UNKNOWN and array.max() < count):
+                raise ValueError(
+                    f"{name} runs from {array.min()} to {array.max()}; with {count} classes give 0 to {count - 1}, "
+                    "and -1 for unknown"
+                )
+            results[name] = array.astype(np.intp, copy=False)  # unsigned labels would not survive arithmetic with -1
         elif np.isnan(array).any():
             where = np.argwhere(np.isnan(array))
             raise ValueError(
@@ -540,15 +471,6 @@ def _tasks(ways: int | None = None, **arrays: ArrayLike) -> tuple[list[Array], b
                 "a NaN has no rank, so find out why the method gave it"
             )
     return list(results.values()), single
-
-
-def _labels(name: str, array: Array, ways: int) -> Array:
-    if array.size and not (array.min() >= UNKNOWN and array.max() < ways):
-        raise ValueError(
-            f"{name} runs from {array.min()} to {array.max()}; with {ways} classes give 0 to {ways - 1}, "
-            "and -1 for unknown"
-        )
-    return array.astype(np.intp, copy=False)  # unsigned labels would not survive arithmetic with -1
 
 
 def _result(values: Array, single: bool) -> Figure:

@@ -1,14 +1,9 @@
 """The scikit-learn estimator that all methods share.
 
-`fit(X, y)` takes labelled and unlabelled items together, as scikit-learn's semi-supervised estimators do: y is -1
-(or None or a blank text among strings) where an item has no label, and `handful.NONE_OF_THESE` (-2; or "unknown" among
-strings) where it is an example that belongs to none of the classes. What the method says of them is in `transduction_`,
-`outlier_scores_`, `unknown_` and `label_distributions_`. `predict` and its relatives score new items by what was
-learned, without refitting: the answer for an item does not depend on the other items of the call.
-
-A fitted model can be updated: `partial_fit` takes in items, also of new classes; `teach` takes labels of items
-that are in the model already; `groups_` are the unknown items as groups, candidates for new classes. An item keeps its
-row: rows are numbered as the items came. Both fit again to all items.
+`fit(X, y)` takes labelled and unlabelled items together, as scikit-learn's semi-supervised estimators do. `predict` and
+its relatives score new items by what was learned: the answer for an item does not depend on the others of the call. A
+fitted model grows by `partial_fit` (items) and `teach` (labels), which both fit again to all items; rows keep their
+numbers.
 
 >>> from sklearn.datasets import load_digits
 >>> X, digit = load_digits(return_X_y=True)
@@ -45,7 +40,7 @@ from handful.core.base import Base, read_base
 from handful.core.checks import NONE_OF_THESE, UNKNOWN, as_features, fit_labels
 from handful.core.decide import shift_of
 from handful.core.task import Task
-from handful.estimators.given_labels import check_declared, examples_of, is_none_of_these, same_kind
+from handful.estimators.given_labels import check_declared, is_none_of_these, same_kind
 from handful.estimators.model_file import write_model
 from handful.solving.groups import Groups, group_unknowns
 from handful.solving.solve import solve
@@ -118,11 +113,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             The class of each item. -1, None and NaN mean that it has no label; among strings, a blank text, "-1" and
             "nan" mean the same. -2 marks an example that belongs to none of the classes; among strings, "unknown" and
             "-2" mean the same.
-
-        Returns
-        -------
-        FewShotClassifier
-            The estimator itself.
         """
         X, y, is_no_class, is_missing = self._check_both(X, y)
         is_example = ~(is_no_class | is_missing)
@@ -135,10 +125,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         return self._fit_items(X, y, is_no_class, is_missing)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
-        """Take in more items, and fit again: the attributes of `fit` then describe all items so far.
-
-        The model is the one that `fit` makes of all items so far, in the order in which they came. On a model that is
-        not fitted, this is `fit`.
+        """Take in more items, and fit again: as `fit` with all items so far, in the order in which they came.
 
         Parameters
         ----------
@@ -147,13 +134,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         y : array [n], optional
             As in `fit`; None if no item has a label. A label of a new class adds this class.
         classes : array, optional
-            The names of all classes, as scikit-learn has it. Each must be in the model or in y, because a class
-            without an example cannot be learned; and it must name those of y.
-
-        Returns
-        -------
-        FewShotClassifier
-            The model itself.
+            The names of all classes, as scikit-learn has it. Each needs an example in the model or in y.
 
         Examples
         --------
@@ -168,12 +149,12 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             if y is None:
                 raise ValueError(f"{type(self).__name__} is not fitted yet: begin with labelled examples of each class")
             if classes is not None:
-                check_declared(classes, (), examples_of(*fit_labels(y)))
+                check_declared(classes, (), _examples(*fit_labels(y)))
             return self.fit(X, y)
         self._need_items()
         y = np.full(np.shape(X)[:1], UNKNOWN) if y is None else y
         X, y, *masks = self._check_both(X, y, reset=False)
-        names = same_kind(examples_of(y, *masks), self.classes_, "y")
+        names = same_kind(_examples(y, *masks), self.classes_, "y")
         if classes is not None:
             check_declared(classes, self.classes_, names)
         labels = np.array([*self._labels, *y], dtype=object)
@@ -181,9 +162,10 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         return self._fit_items(np.concatenate([self.items_, X]), *fit_labels(labels))
 
     def teach(self, answers: Mapping[int, Any]) -> Self:
-        """Give labels to items that are in the model; it is fitted again, with these items as examples.
+        """Give labels to items that are in the model, and fit again: as `fit` with all items and all labels.
 
-        The items keep their rows. The model is then the one that `fit` makes of all items with all labels.
+        A wrong answer raises ValueError, as does a model that was read from a file without its items; the model stays
+        as it was.
 
         Parameters
         ----------
@@ -192,24 +174,11 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             `handful.NONE_OF_THESE` or "unknown" for an example of no class. An item that has a label gets the new one;
             a class whose last example is taken away is no class of the model any more.
 
-        Returns
-        -------
-        FewShotClassifier
-            The model itself.
-
-        Raises
-        ------
-        ValueError
-            If there is no such row, if a label is of another kind than the classes, or if the model was read from a
-            file without its items. The model stays as it was.
-
         Examples
         --------
         >>> from handful.estimators import SimpleShot
         >>> model = SimpleShot().fit(np.eye(4)[[0, 1, 0, 1, 2]], [7, 3, -1, -1, -1])
-        >>> model.teach({4: 5, 2: 7}).classes_.tolist()
-        [3, 5, 7]
-        >>> model.transduction_[[4, 2]].tolist()
+        >>> model.teach({4: 5, 2: 7}).transduction_[[4, 2]].tolist()
         [5, 7]
         """
         check_is_fitted(self)
@@ -226,7 +195,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         if names:
             labels[np.array(rows)[~is_none]] = same_kind(fit_labels(names)[0], self.classes_, "the answers")
         y, *masks = fit_labels(labels)
-        left = examples_of(y, *masks)
+        left = _examples(y, *masks)
         if not len(left):
             raise ValueError("no example of a class would be left: give at least one item a class")
         if len(left) == len(y) and len(np.unique(left)) == 1:
@@ -244,12 +213,10 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         """Fit to items with their labels, and store what was learned and the answers for them."""
         is_example = ~(is_no_class | is_missing)
         support, names, unknown = X[is_example], y[is_example], X[is_no_class]
-        is_alone = not is_missing.any()
-        task = (
-            Task.of_examples(support, names, unknown)
-            if is_alone
-            else Task(support, names, X[is_missing], unknown=unknown)
-        )
+        if is_missing.any():
+            task = Task(support, names, X[is_missing], unknown=unknown)
+        else:
+            task = Task.of_examples(support, names, unknown)
         result = solve(task, method=self._method, **self.get_params(deep=False))
 
         self.classes_, self.state_, self.parameters_ = result.classes, result.state, result.made_by["parameters"]
@@ -297,10 +264,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
 
     @property
     def answers_(self) -> Answers:
-        """The answers for the items that the model was fitted to: labels, P(unknown), confidence, ...
-
-        A model that was read from a file has them only if it was saved with its items.
-        """
+        """The answers for the items that the model was fitted to. A model from a file has them if it has its items."""
         check_is_fitted(self)
         if not hasattr(self, "given_"):
             raise AttributeError("this model was read from a file without its items: it has answers for new items only")
@@ -312,19 +276,10 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
 
     @cached_property
     def groups_(self) -> Groups:
-        """The unknown items as groups that look alike, the largest first: candidates for new classes.
+        """The unknown items without a label as groups that look alike, the largest first: candidates for new classes.
 
         Items are numbered by their rows, as in `transduction_`, and the first of a group is the most central one. Of a
-        method that opens classes itself, the groups are those classes. Items that have a label are in no group.
-
-        Examples
-        --------
-        >>> from handful import KDO
-        >>> rng = np.random.default_rng(0)
-        >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
-        >>> labels = ["cat"] * 5 + [None] * 15 + ["dog"] * 5 + [None] * 35
-        >>> [group.size for group in KDO().fit(np.concatenate([cats, dogs, hens]), labels).groups_]
-        [20]
+        method that opens classes itself, the groups are those classes.
         """
         unknown = to_numpy(self.answers_.likely_unknown)  # not labels that are too unsure
         rows, is_example = np.flatnonzero(self.given_ == UNKNOWN), self.given_ >= 0
@@ -334,19 +289,12 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         return Groups(group.at(rows) for group in group_unknowns(task, unknown[rows], state=self.state_))
 
     def answer(self, X: Any) -> Answers:
-        """The answers for new items, each on its own: labels, P(unknown), confidence, ...
-
-        P(unknown) is calibrated to the pile that the model was fitted to, and ranks are taken in that pile.
+        """The answers for new items, each on its own; P(unknown) is calibrated to the pile of `fit`, ranks are in it.
 
         Parameters
         ----------
         X : array [m, D]
             Features of the new items.
-
-        Returns
-        -------
-        Answers
-            Arrays with one value for each item.
         """
         probabilities, scores = self._score(self._check_new(X))
         return Answers(conditional(probabilities), scores.astype(np.float64), **self.answer_options)
@@ -362,16 +310,12 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         }  # fmt: skip
 
     def predict(self, X: Any) -> np.ndarray:
-        """Labels of new items, -1 (or "unknown") where unknown.
+        """Labels of new items, [m]: -1 (or "unknown") where unknown.
 
         Parameters
         ----------
         X : array [m, D]
             Features of the new items.
-
-        Returns
-        -------
-        array [m]
         """
         return self.answer(X).labels
 
@@ -382,24 +326,16 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         ----------
         X : array [m, D]
             Features of the new items.
-
-        Returns
-        -------
-        array [m, N]
         """
         return conditional(self._score(self._check_new(X))[0])
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """How well new items fit the known classes: minus the outlier score, as in scikit-learn's detectors.
+        """How well new items fit the known classes, [m]: minus the outlier score, as in scikit-learn's detectors.
 
         Parameters
         ----------
         X : array [m, D]
             Features of the new items.
-
-        Returns
-        -------
-        array [m]
         """
         return -self._score(self._check_new(X))[1].astype(np.float64)
 
@@ -410,10 +346,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         ----------
         X : array [m, D]
             Features of the new items.
-
-        Returns
-        -------
-        array [m, N + 1]
         """
         X = self._check_new(X)
         probabilities, scores = self._score(X)
@@ -426,10 +358,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         ----------
         input_features : ignored
             scikit-learn passes it.
-
-        Returns
-        -------
-        array [N + 1] of str
         """
         check_is_fitted(self)
         return np.asarray([*(f"p_{name}" for name in self.classes_), "outlier_score"], dtype=object)
@@ -445,10 +373,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             Their classes; items without a label are left out.
         sample_weight : array [m], optional
             The weight of each item.
-
-        Returns
-        -------
-        float
         """
         y, is_no_class, is_missing = fit_labels(y)
         labelled = ~(is_missing | is_no_class)
@@ -464,23 +388,14 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             The file.
         items : bool
             Whether to write the items too, so that the model can grow by `partial_fit` after it is read.
-
-        Returns
-        -------
-        Path
-            The same path.
         """
         check_is_fitted(self)
         return write_model(self, path, items)
 
-    @property
-    def _method_parameters(self) -> dict[str, Any]:
-        """The parameters of the method, with the base itself where the method needs one."""
-        return self.parameters_ | ({"base": self.base_} if hasattr(self, "base_") else {})
-
     def _score(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities [m, N] and outlier scores [m] of new items, each on its own."""
-        probabilities, scores = self._solver.score(self.state_, X[None], self.dtype, self._method_parameters)
+        parameters = self.parameters_ | ({"base": self.base_} if hasattr(self, "base_") else {})
+        probabilities, scores = self._solver.score(self.state_, X[None], self.dtype, parameters)
         return to_numpy(probabilities[0]), to_numpy(scores[0])
 
     def _need_items(self) -> None:
@@ -529,25 +444,28 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
 
     def _validated(self, X: Any, reset: bool) -> Any:
         """X, checked by scikit-learn, whose convention is to refuse a frame with columns in another order."""
+        kinds = [np.float64, np.float32]
         try:
-            return validate_data(self, X, reset=reset, **_CHECKS)
+            return validate_data(self, X, reset=reset, accept_sparse=False, dtype=kinds, ensure_all_finite=False)
         except ValueError as error:
             if "feature names should match" not in str(error) or set(X.columns) != set(self.feature_names_in_):
                 raise
             raise ValueError(f"{error}Give X[list(model.feature_names_in_)]: these columns in this order") from None
 
     def _html_repr(self) -> str:
-        return f"<div>{escape(self._in_words())}</div>{super()._html_repr()}"
+        words = f"{self._solver.info.title}, not fitted yet"
+        if hasattr(self, "classes_"):
+            names = ", ".join(map(str, self.classes_[:8])) + (", …" if len(self.classes_) > 8 else "")
+            words = (
+                f"{self._solver.info.title}, fitted on {len(self.unknown_)} items: {self.unknown_.sum()} unknown; "
+                f"classes {names}"
+            )
+        return f"<div>{escape(words)}</div>{super()._html_repr()}"
 
-    def _in_words(self) -> str:
-        if not hasattr(self, "classes_"):
-            return f"{self._solver.info.title}, not fitted yet"
-        n, unknown = len(self.unknown_), int(self.unknown_.sum())
-        names = ", ".join(map(str, self.classes_[:8])) + (", …" if len(self.classes_) > 8 else "")
-        return f"{self._solver.info.title}, fitted on {n} items: {unknown} unknown; classes {names}"
 
-
-_CHECKS: dict[str, Any] = {"accept_sparse": False, "dtype": [np.float64, np.float32], "ensure_all_finite": False}
+def _examples(y: np.ndarray, of_no_class: np.ndarray, is_missing: np.ndarray) -> np.ndarray:
+    """The labels of the examples of classes."""
+    return np.asarray(y[~(of_no_class | is_missing)])
 
 
 def conditional(probabilities: np.ndarray) -> np.ndarray:

@@ -45,7 +45,7 @@ can be off in either direction. The paper's p-values that hold for almost every 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -57,6 +57,7 @@ from handful.core.arrays import (
     at_least,
     class_count,
     class_means,
+    class_prototypes,
     cosine_to,
     one_hot,
     products,
@@ -65,15 +66,15 @@ from handful.core.arrays import (
     to_numpy,
     unit,
 )
-from handful.core.decide import STOREY_LEVEL, at_false_discovery, storey_share
-from handful.core.parameters import Number
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.core.parameters import Number, Positive
+from handful.methods.registry import Info, Solution, register
 
 SEED = 0
 CALIBRATION_SCORES = 2000  # the smallest p-value is one over this and one more
 QUERIES = 40  # held-out items of a drawn task, about: so that many tasks are drawn
 PRIOR_EXAMPLES = 16  # of each class, which the spread of the base counts as
+STOREY_LEVEL = 0.5  # p-values above it are of inliers, nearly all
+ROUNDING = 1e-9  # a p-value may be above the rule by so much
 TIE_BREAK = 0.9  # of a step between p-values
 MAX_BLOCK_NUMBERS = 1 << 22  # features of the drawn tasks that are in memory at once
 MAX_STORED = 256  # calibrations
@@ -85,16 +86,11 @@ INFO = Info(
     authors="Bates, Candes, Lei, Romano, Sesia",
     year=2023,
     paper="Testing for Outliers with Conformal p-values (Annals of Statistics 2023)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
-    score="rank",
     summary=(
         "One minus a p-value: how many held-out items of base classes are as far from the nearest class mean. A "
         "false-discovery rate decides what is unknown."
     ),
     new_items="by the class means and the stored calibration scores",
-    needs="base",
     base_part="conformal",
     state={
         "support": "1 S D", "unknown": "1 U D", "means": "1 N D", "spreads": "1 N", "weight": "1", "calibration": "1 K",
@@ -122,7 +118,7 @@ def margins(items: Array, support: Array, unknown: Array) -> Array:
 def class_spreads(support: Array, labels: np.ndarray, means: Array, base_variance: Array) -> Array:
     """What an item's squared distance to the mean of its class should be [B, N]: (1 + 1 / n_j) v."""
     xp = array_namespace(support)
-    onehot = one_hot(labels, class_count(labels), like=support)
+    onehot = one_hot(labels, like=support)
     counts = xp.sum(onehot, axis=1)  # [B, N]
     residuals = support - onehot @ means
     ways, total = means.shape[1], support.shape[1]
@@ -238,6 +234,36 @@ def p_values(calibration: Array, scores: Array) -> tuple[np.ndarray, np.ndarray]
     return (1 + count - below) / (count + 1), np.clip(place, 0, 1)
 
 
+def at_false_discovery(p: np.ndarray, rate: float, inlier_share: Any = 1.0, limit: float = 1.0) -> np.ndarray:
+    """The largest of the p-values [B, n] that are called discoveries, 0 if none is: at most `rate` should be false.
+
+    This is the rule of Benjamini and Hochberg, where inlier_share [B] of the items belong to classes; a p-value above
+    the limit is never a discovery.
+
+    >>> at_false_discovery(np.array([[0.01, 0.9, 0.04, 0.3]]), 0.1)  # 0.04 <= 0.1 * 2 / 4
+    array([0.04])
+    """
+    ordered, rank = np.sort(p, axis=1), np.arange(1, p.shape[1] + 1)
+    share = np.broadcast_to(inlier_share, len(p))[:, None]
+    is_small = (ordered * (p.shape[1] * share) <= rate * rank + ROUNDING) & (ordered <= limit)
+    count = np.max(is_small * rank, axis=1, initial=0)
+    largest: np.ndarray = np.pad(ordered, ((0, 0), (1, 0)))[np.arange(len(p)), count]
+    return largest
+
+
+def storey_share(p: np.ndarray, level: float = STOREY_LEVEL) -> np.ndarray:
+    """An estimate of the share of inliers [B] by Storey (2002): (1 + number of p-values above level) / (n (1 - level)).
+
+    p-values of inliers are uniform, those of outliers are small. So the p-values above the level are of inliers, which
+    are about 1 - level of all inliers. Never above 1.
+
+    >>> storey_share(np.array([[0.01, 0.02, 0.01, 0.03, 0.02, 0.04, 0.7, 0.2]]))  # (1 + 1) / (8 * 0.5)
+    array([0.5])
+    """
+    share: np.ndarray = np.minimum(1.0, (1 + np.sum(p > level, axis=-1)) / max(p.shape[-1] * (1 - level), FLOOR))
+    return share
+
+
 def decide(state: dict[str, Array], scores: Array, *, fdr: float = 0.1, **_: Any) -> Array:
     """The thresholds [B] from the outlier scores [B, Q] of all queries."""
     steps = state["calibration"].shape[1] + 1
@@ -260,7 +286,7 @@ def score_new(
     return probabilities, as_like(1 - p + TIE_BREAK * place / (state["calibration"].shape[1] + 1), items)
 
 
-@register(INFO, score_new=score_new, rules={"fdr": Number(0, 1), "temperature": Number(0)})
+@register(INFO, score_new=score_new)
 def conformal(
     support: Array,
     labels: Array,
@@ -268,8 +294,8 @@ def conformal(
     unknown: Array | None = None,
     *,
     base: Any = None,
-    fdr: float = 0.1,
-    temperature: float = 10.0,
+    fdr: Annotated[float, Number(0, 1)] = 0.1,
+    temperature: Positive = 10.0,
 ) -> Solution:
     """Find unknown items by conformal p-values, at a false-discovery rate.
 
@@ -287,7 +313,7 @@ def conformal(
     """
     unknown = support[:, :0] if unknown is None else unknown
     calibration, base_variance, weight = calibrations(base, labels, unknown.shape[1])
-    means = class_means(support, one_hot(labels, class_count(labels), like=support))
+    means = class_prototypes(support, labels)
     spreads = class_spreads(support, labels, means, base_variance)
     state = {
         "support": support, "unknown": unknown, "means": means, "spreads": spreads, "weight": weight,

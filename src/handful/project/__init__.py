@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from handful.project.items import Reading
-    from handful.project.job import Job
     from handful.project.labelling import Labelled, label_items, predict_items
     from handful.project.outputs import write_outputs
     from handful.project.project import Project
@@ -16,13 +15,12 @@ if TYPE_CHECKING:
 
 # The modules are imported when they are used: the processes of `handful serve` need none of them
 _PLACES = {
-    "Job": "job", "Labelled": "labelling", "label_items": "labelling", "predict_items": "labelling",
+    "Labelled": "labelling", "label_items": "labelling", "predict_items": "labelling",
     "Project": "project", "Reading": "items", "read_examples": "reading", "read_pile": "reading",
     "read_table": "reading", "read_texts": "reading", "write_outputs": "outputs",
 }  # fmt: skip
 
 __all__ = [
-    "Job",
     "Labelled",
     "Project",
     "Reading",

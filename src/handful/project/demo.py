@@ -18,7 +18,6 @@ from handful import report
 from handful.core import metrics
 from handful.core.parameters import AUTO
 from handful.features import Episodes, FeatureTable, Protocol, digits, draw
-from handful.features.digits import SHAPE
 from handful.project.outputs import table_files, write_rows
 from handful.project.pile_report import flat_map
 from handful.solving import Result, get_solver, solve
@@ -148,6 +147,6 @@ def _drawings(rows: np.ndarray[Any, Any], labels: Sequence[str] = ()) -> tuple[F
     names = [f"drawing {row}" for row in rows.tolist()]
 
     def picture(i: int) -> bytes:
-        return report.png(16 - features[i].reshape(SHAPE))  # dark ink on light ground
+        return report.png(16 - features[i].reshape(8, 8))  # dark ink on light ground
 
     return FeatureTable(features, paths=names), report.Gallery(names, picture, labels)

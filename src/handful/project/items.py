@@ -16,8 +16,7 @@ import numpy as np
 
 from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label, same_columns
 from handful.features import FeatureTable, concatenate, is_sharded, read
-from handful.features.cell_table import SUFFIXES, peek_cells
-from handful.features.text_table import is_text_table, read_text_table
+from handful.features.text_table import SUFFIXES, is_text_table, peek_cells, read_text_table
 from handful.project.text_items import embed_items, read_text_files, with_class_names
 from handful.utils.files import class_name, first_folder, printable
 from handful.utils.text import is_blank, shortened
@@ -283,7 +282,7 @@ def read_unlabelled(
         return read_text_files([path], strict=True).replace(paths=[path.name])
     if how.kind == TEXTS:
         label = how.table.get("label")
-        label = label if label is not None and label in peek_cells(path).columns else None
+        label = label if label is not None and label in peek_cells(path) else None
         items = read_text_table(path, text=how.text, label=label)
         column = None if like is None or of_files(source or path) else like.source["text"]
         if column is not None and items.source["text"] != column and column in items.others:
@@ -450,7 +449,10 @@ def in_order(table: FeatureTable, columns: Sequence[str] | None, path: Path) -> 
         order = same_columns(columns, table.columns)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
-    return table if order is None else table.reorder(order)
+    if order is None:
+        return table
+    mean = None if table.base_mean is None else table.base_mean[order]
+    return table.replace(features=table.features[:, order], base_mean=mean, columns=columns)
 
 
 def check_widths(path: Path, width: int, more: Path, other: int) -> None:

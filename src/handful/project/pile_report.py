@@ -142,7 +142,7 @@ def flat_map(pile: FeatureTable, examples: FeatureTable | None, rows: Sequence[i
 def _thumbnail(items: FeatureTable, i: int) -> bytes | None:
     if items.files is None or items.texts is not None:
         return None
-    from handful.backbones import BadPicture, thumbnail
+    from handful.backbones.pictures import BadPicture, thumbnail
 
     try:
         return thumbnail(items.files[i])

@@ -2,7 +2,7 @@
 
     pile -> 10,000 rows, drawn at random -> a fitted model -> blocks of rows, each row scored alone -> answers
 
-The pile is an array, which may be memory-mapped (`score_array`, for `handful.solve`), or a folder of Parquet parts
+The pile is an array, which may be memory-mapped (for `handful.solve`, which scores it), or a folder of Parquet parts
 (`PileParts`, for `handful label PARTS/`). The work on parts is done by threads of this machine or on a Ray cluster:
 `on_threads` and `handful.utils.ray.map_on_ray` are called in the same way. A worker reads one part and writes one part
 of answers, whole or not at all. So a worker that is killed loses nothing, and a run that was stopped goes on with the
@@ -40,34 +40,8 @@ def sample_rows(count: int) -> np.ndarray:
     return sample(count, SAMPLE_ROWS)
 
 
-# ---- arrays
-
-
-def score_array(
-    score: Callable[[np.ndarray], tuple[Any, Any]], pile: np.ndarray, threads: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities [Q, N] and outlier scores [Q] of the rows of a pile [Q, D], block by block.
-
-    `score` gives those of n rows, each scored alone. `threads` blocks are scored at a time, by default one a core. A
-    memory-mapped pile is never in memory as a whole.
-
-    >>> pile = np.arange(6000.0).reshape(3000, 2)
-    >>> probabilities, scores = score_array(lambda rows: (rows / rows.sum(axis=1, keepdims=True), rows[:, 0]), pile)
-    >>> probabilities.shape, scores[[0, 2999]].tolist()
-    ((3000, 2), [0.0, 5998.0])
-    """
-
-    def score_block(start: int) -> tuple[Any, Any]:
-        return score(_checked(np.asarray(pile[start : start + BLOCK_ROWS]), start))
-
-    with ThreadPoolExecutor(threads or available_threads()) as pool, one_blas_thread():
-        blocks = list(pool.map(score_block, range(0, len(pile), BLOCK_ROWS)))
-    probabilities, scores = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-    return probabilities, scores
-
-
-def _checked(rows: np.ndarray, start: int) -> np.ndarray:
-    """Some rows as features; errors name a row by its place in the pile."""
+def checked(rows: np.ndarray, start: int) -> np.ndarray:
+    """Some rows as features, the first at this place in the pile; errors name a row by its place."""
     if rows.dtype.kind == "f" and not np.isfinite(rows).all():
         row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
         value = "NaN" if np.isnan(rows[row, column]) else "infinity"
@@ -132,11 +106,7 @@ class PileParts:
         return sum(part.rows for part in self.parts)
 
     def sample(self, engine: Engine | None = None, progress: Callable[[int, int], object] | None = None) -> np.ndarray:
-        """Read the rows that a model learns from, [n, D].
-
-        engine: who reads the parts, by default threads of this machine; progress: called with the number of parts that
-        were read, and of those to read.
-        """
+        """Read the rows that a model learns from, [n, D]; progress(parts that were read, parts to read)."""
         rows = sample_rows(self.rows)
         needed = [
             part for part in self.parts
@@ -160,8 +130,8 @@ class PileParts:
     ) -> list[dict[str, Any]]:
         """Write a part of answers for each part of the pile, but for those that an earlier run has written.
 
-        `worker(*arguments)` writes a part of answers into the folder, with a note of what it counted. The notes of all
-        parts are returned. engine and progress: as for `sample`.
+        `worker(*arguments)` writes a part of answers into the folder, with a note of what it counted. All notes are
+        returned.
         """
         progress = progress or (lambda done, total: None)
         notes = self._notes(folder)
@@ -193,7 +163,7 @@ def read_blocks(part: Part, dimension: int, columns: Sequence[str] = ()) -> Iter
                 f"{Path(part.path).name} has {block.features.shape[1]} features in row {block.start - part.start}, and "
                 f"the parts before it have {dimension}: use one backbone's"
             )
-        yield block._replace(features=_checked(block.features, block.start))
+        yield block._replace(features=checked(block.features, block.start))
 
 
 def _stored_blocks(part: Part, columns: Sequence[str]) -> Iterator[Block]:
