@@ -27,6 +27,18 @@ def digits(tmp_path_factory):
     return folder, write_digits(folder)
 
 
+@pytest.fixture
+def project(digits, tmp_path):
+    opened = LiveProject(digits[0] / "digits.parquet", tmp_path / "project")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def client(project):
+    return client_of(project)
+
+
 @pytest.fixture(scope="module")
 def solved(digits, tmp_path_factory):
     """After one run with three kinds of five shown: (project, client, truth, classes). Tests leave it as it is."""

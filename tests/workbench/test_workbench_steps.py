@@ -22,6 +22,18 @@ def digits(tmp_path_factory):
 
 
 @pytest.fixture
+def project(digits, tmp_path):
+    opened = LiveProject(digits[0] / "digits.parquet", tmp_path / "project")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def client(project):
+    return client_of(project)
+
+
+@pytest.fixture
 def classes(client, project, digits):
     """After a run with two kinds of four shown: the numbers of their classes by kind."""
     classes = show(client, digits[1], (0, 1))
