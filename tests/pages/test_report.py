@@ -25,7 +25,7 @@ from reports import (
     words,
 )
 
-from handful.report import Figures, Group
+from handful.report.contents import Figures, Group
 from handful.utils.csv_file import unescape
 from handful.utils.shares_in_words import chances_in_words
 

@@ -14,8 +14,10 @@ from PIL import Image
 from reports import NAN, NASTY, PICTURE, a_report, item
 
 from handful.core.answers import Answers
-from handful.report import Figures, Gallery, Group, make_report, png, render, write
-from handful.report.contents import MAX_REPORT_ITEMS
+from handful.features import FeatureTable
+from handful.report import make_report, png, write
+from handful.report.contents import MAX_REPORT_ITEMS, Figures, Group
+from handful.report.html_page import render
 from handful.solving.groups import Group as GroupOfUnknowns
 from handful.utils.shares_in_words import about, percent, span
 
@@ -144,12 +146,16 @@ def answers_of(n, seed=0):
     )
 
 
+def named(n):
+    return FeatureTable(np.zeros((n, 1)), paths=[f"{row}" for row in range(n)])
+
+
 def test_a_report_says_of_each_item_what_the_answers_say():
     answers = answers_of(30)
-    examples = Gallery(["one", "two"], labels=["cat", "dog"])
+    examples = FeatureTable(np.eye(2), ["cat", "dog"], ["one", "two"])
     nearest = np.arange(30)[:, None] % 2
     report = make_report(
-        answers, Gallery([f"{n}" for n in range(30)]), title="t", sentences=["s"], examples=examples, nearest=nearest,
+        answers, named(30), title="t", sentences=["s"], examples=examples, nearest=nearest,
         places=lambda rows: [(float(n), 0.0) for n in range(len(rows) + 2)],
     )  # fmt: skip
     assert [i.label for i in report.items[:30]] == answers.labels.tolist()
@@ -170,9 +176,7 @@ def test_a_large_pile_shows_its_least_sure_items_and_the_middle_of_its_groups():
     surest = np.argsort(-answers.confidence)
     central = [int(i) for i in surest if answers.unknown[i]][:3]
     group = GroupOfUnknowns(1, np.array(central), 0.9)
-    report = make_report(
-        answers, Gallery([f"{n}" for n in range(len(answers))]), title="t", sentences=["s"], groups=[group]
-    )
+    report = make_report(answers, named(len(answers)), title="t", sentences=["s"], groups=[group])
     shown = {int(i.name) for i in report.items}
     assert len(shown) == MAX_REPORT_ITEMS
     assert set(central) <= shown

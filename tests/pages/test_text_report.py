@@ -9,7 +9,7 @@ from reports import is_within, look_at, settled, words
 from handful.features import FeatureTable
 from handful.project.labelling import label_items
 from handful.project.pile_report import run_of, write_report
-from handful.report import Item, Report
+from handful.report.contents import Item, Report
 from handful.report.html_page import MAX_PAGE_CHARACTERS, MAX_TEXT_CHARACTERS, page_texts
 
 TOPICS = {

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from urllib.parse import quote
 
 import numpy as np
 
-from handful import report
 from handful.features import FeatureTable
 from handful.project.items import Progress
 from handful.project.labelling import Labelled
 from handful.project.summary import EXPECTED_HEAD, expected_in_words, expected_rows, label_texts, total_of
+from handful.report import make_report, write
+from handful.report.contents import Expected, Figures, Run
+from handful.report.plane import by_umap
 from handful.solving.telling_words import telling_words
 from handful.utils.files import printable
 from handful.utils.shares_in_words import chances_in_words, is_low
@@ -26,26 +26,21 @@ MAX_MARKED_WORDS = 15  # of a class, that the page marks in its texts
 
 
 def write_report(
-    labelled: Labelled,
-    path: Path,
-    title: str,
-    progress: Progress,
-    run: report.Run | None = None,
-    folder: Path | None = None,
+    labelled: Labelled, path: Path, title: str, progress: Progress, run: Run | None = None, folder: Path | None = None
 ) -> None:
     """Write the report of a labelled pile; of a large pile it shows the least sure items and those of groups.
 
     folder: where the page will be in the end, so that it can link to the pictures; without it there are no links.
     """
-    pile, examples = labelled.pile, labelled.examples
     expected = _expected(labelled)
-    contents = report.make_report(
+    contents = make_report(
         labelled,
-        gallery(pile, folder),
+        labelled.pile,
         title=title,
         sentences=[sentence for sentence in labelled.sentences if sentence != expected.sentence],
-        examples=None if examples is None else gallery(examples, folder),
-        places=partial(flat_map, pile, examples),
+        examples=labelled.examples,
+        folder=folder,
+        places=partial(flat_map, labelled.pile, labelled.examples),
         nearest=labelled.nearest,
         groups=labelled.groups,
         skipped=labelled.skipped,
@@ -57,29 +52,28 @@ def write_report(
         chances=chances_in_words(labelled.noun, labelled.share["outlier_share_interval"]),
         progress=progress,
     )
-    report.write(path, contents)
+    write(path, contents)
 
 
-def run_of(run_id: str, folder: Path | None) -> report.Run:
+def run_of(run_id: str, folder: Path | None) -> Run:
     """A run, with the commands that go on from its results. folder: None if these do not say what was labelled."""
     if folder is None:
-        return report.Run(run_id)
+        return Run(run_id)
     place = shlex.quote(printable(str(folder.resolve())))  # the page may be opened from any folder
-    corrections_command = f"handful label {place} --corrections {CORRECTIONS_FILE}"
-    return report.Run(run_id, f"handful check {place}", corrections_command)
+    return Run(run_id, f"handful check {place}", f"handful label {place} --corrections {CORRECTIONS_FILE}")
 
 
-def _expected(labelled: Labelled) -> report.Expected:
+def _expected(labelled: Labelled) -> Expected:
     """How many labels should be right; in words also where the method gives no probabilities."""
     expected = labelled.expected_precision_by_class
     if expected is None:
-        return report.Expected(NOT_EXPECTED if not labelled.unknown.all() else "")
+        return Expected(NOT_EXPECTED if not labelled.unknown.all() else "")
     sentence = expected_in_words(expected, bool(labelled.pile_labels))
     by_class = {str(name): labels for name, labels in expected.items()}
-    return report.Expected(sentence, is_low(*total_of(expected)), by_class)
+    return Expected(sentence, is_low(*total_of(expected)), by_class)
 
 
-def _tables(labelled: Labelled) -> list[report.Figures]:
+def _tables(labelled: Labelled) -> list[Figures]:
     """How many labels of each class should be right; nothing where the method gives no probabilities."""
     expected = labelled.expected_precision_by_class or {}
     rows = expected_rows(expected)
@@ -88,7 +82,7 @@ def _tables(labelled: Labelled) -> list[report.Figures]:
     if doubtful:
         note += " The labels of a doubtful class need a check."
     title = "How many labels should be right"
-    return [report.Figures(title, EXPECTED_HEAD, rows, note, doubtful, id="expected")] if rows else []
+    return [Figures(title, EXPECTED_HEAD, rows, note, doubtful, id="expected")] if rows else []
 
 
 def words_of_classes(labelled: Labelled) -> dict[str, list[str]]:
@@ -104,47 +98,7 @@ def words_of_classes(labelled: Labelled) -> dict[str, list[str]]:
     return dict(zip(classes, telling_words(texts, rows, MAX_MARKED_WORDS), strict=True))
 
 
-def gallery(items: FeatureTable, folder: Path | None = None) -> report.Gallery:
-    """The names, pictures and labels of items. folder: where the page is that links to the pictures."""
-    labels = [label or "" for label in items.label_names] if items.labels is not None else ()
-    texts = items.texts
-    return report.Gallery(
-        items.names, partial(_thumbnail, items), labels, partial(_address, items, folder),
-        (lambda i: "") if texts is None else lambda i: texts[i],
-    )  # fmt: skip
-
-
-def _address(items: FeatureTable, folder: Path | None, i: int) -> str:
-    """The address of a picture, relative to a folder."""
-    if items.files is None or folder is None:
-        return ""
-    try:
-        return quote(os.fsencode(os.path.relpath(items.files[i], folder).replace(os.sep, "/")))
-    except ValueError:  # on another drive of Windows
-        return ""
-
-
 def flat_map(pile: FeatureTable, examples: FeatureTable | None, rows: Sequence[int]) -> list[tuple[float, float]]:
-    """Places on a plane for some rows of the pile, then for the examples: by UMAP if it is installed, else by PCA."""
+    """Places on a plane for some rows of the pile, then for the examples."""
     parts = [pile.features[list(rows)]] + ([examples.features] if examples is not None else [])
-    x = np.concatenate(parts)
-    try:
-        from umap import UMAP
-
-        x = report.centred(x)
-        flat = UMAP(n_neighbors=min(15, len(x) - 1), random_state=0).fit_transform(x) if len(x) > 4 else x[:, :2]
-        flat = np.column_stack([flat, np.zeros(len(flat))])[:, :2]
-    except ImportError:
-        flat = report.on_plane(x)
-    return [(float(a), float(b)) for a, b in flat]
-
-
-def _thumbnail(items: FeatureTable, i: int) -> bytes | None:
-    if items.files is None or items.texts is not None:
-        return None
-    from handful.backbones import BadPicture, thumbnail
-
-    try:
-        return thumbnail(items.files[i])
-    except (BadPicture, OSError):  # the picture is gone
-        return None
+    return [(float(x), float(y)) for x, y in by_umap(np.concatenate(parts))]
