@@ -111,9 +111,9 @@ def embed(
     from handful.features import write
     from handful.features.files import WRITERS
     from handful.project.base_files import find_base_mean
-    from handful.project.items import Reading, kind_of, load_for, read_labelled_texts
+    from handful.project.items import Reading, kind_of, load_for
     from handful.project.outputs import check_file
-    from handful.project.reading import read_pile
+    from handful.project.reading import read_labelled_texts, read_pile
     from handful.utils.extras import has_pyarrow
 
     cluster.check()

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from handful.project.items import Reading
     from handful.project.job import Job
     from handful.project.labelling import Labelled, label_items, predict_items
     from handful.project.outputs import write_outputs
@@ -17,15 +16,14 @@ if TYPE_CHECKING:
 # The modules are imported when they are used: the processes of `handful serve` need none of them
 _PLACES = {
     "Job": "job", "Labelled": "labelling", "label_items": "labelling", "predict_items": "labelling",
-    "Project": "project", "Reading": "items", "read_examples": "reading", "read_pile": "reading",
-    "read_table": "reading", "read_texts": "reading", "write_outputs": "outputs",
+    "Project": "project", "read_examples": "reading", "read_pile": "reading", "read_table": "reading",
+    "read_texts": "reading", "write_outputs": "outputs",
 }  # fmt: skip
 
 __all__ = [
     "Job",
     "Labelled",
     "Project",
-    "Reading",
     "label_items",
     "predict_items",
     "read_examples",

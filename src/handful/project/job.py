@@ -152,7 +152,7 @@ def with_uploads(pile: FeatureTable, uploads: Path | None, how: Reading) -> Feat
     """A pile of files, and the files that were uploaded to its project."""
     if uploads is None or uploads.is_symlink() or not uploads.is_dir() or not any(uploads.iterdir()):
         return pile  # a link in a project of somebody else may lead anywhere
-    more = embedded(read_unlabelled(uploads, replace(how, results=(), lenient=True), how.kind), how, "pile")
+    more = embedded(read_unlabelled(uploads, replace(how, results=(), lenient=True)), how, "pile")
     more = more.replace(paths=[f"{uploads.name}/{name}" for name in more.names], skipped=())
     return concatenate([pile, more])
 

@@ -132,21 +132,8 @@ def new_job(
 ) -> tuple[Job, str]:
     """What a folder or table is opened as, and what its items are.
 
-    Parameters
-    ----------
-    opened : Path
-        The folder or table.
-    project : Path
-        The folder of the project.
-    before : Job or None
-        Of a project that exists. It stays what it was made as.
-    backbone, examples, text, label
-        What the user named, as for `LiveProject`.
-
-    Raises
-    ------
-    ValueError
-        If the columns are not those that the project was made with, or if there are none to name.
+    project: the folder of the project. before: of a project that exists, which stays what it was made as. The others
+    are what the user named. ValueError if the columns are not those of before, or if there are none to name.
     """
     if not opened.exists():
         raise FileNotFoundError(

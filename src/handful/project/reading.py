@@ -1,4 +1,4 @@
-"""Read items without a project: examples, piles and tables in Python, and new items for a saved model."""
+"""Read items without a project: examples, piles and tables in Python, and items for `handful embed` and `predict`."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ from handful.project.items import (
     read_items,
     read_labelled,
     read_pile_table,
+    read_rows,
     read_unlabelled,
 )
+from handful.utils.files import first_folder, printable
 
 
 def read_examples(folder: Path, backbone: Any, **how: Any) -> FeatureTable:
@@ -46,7 +48,8 @@ def read_examples(folder: Path, backbone: Any, **how: Any) -> FeatureTable:
     backbone : Backbone or TextBackbone
         What turns them into features, from `handful.backbones.load_backbone`.
     **how
-        Other fields of `Reading`: strict, cache, progress, embedder.
+        `strict`: whether a file that cannot be read is an error; `cache`: whether features are kept; `progress`: called
+        with what is read, how many items are done and how many there are.
 
     Returns
     -------
@@ -54,9 +57,9 @@ def read_examples(folder: Path, backbone: Any, **how: Any) -> FeatureTable:
         The examples with their labels.
     """
     reading = Reading(backbone.kind, backbone, **how)
-    items = embedded(read_labelled(folder, reading)[0], reading, "examples")
-    check_twins(items)
-    return items
+    examples = embedded(read_labelled(folder, reading)[0], reading, "examples")
+    check_twins(examples)
+    return examples
 
 
 def read_pile(
@@ -75,7 +78,7 @@ def read_pile(
     what : str
         The name of the progress bar.
     **how
-        Other fields of `Reading`: results, strict, cache, progress, embedder.
+        As for `read_examples`; and `results`: folders of results, which are no part of the pile.
 
     Returns
     -------
@@ -83,8 +86,7 @@ def read_pile(
         The pile.
     """
     reading = Reading(backbone.kind, backbone, **how)
-    words = f"{reading.kind} to label" if what == "pile" else reading.kind
-    return embedded(read_unlabelled(folder, reading, words, without=without, bar=what), reading, what)
+    return embedded(read_unlabelled(folder, reading, without=without, bar=what), reading, what)
 
 
 def read_table(
@@ -133,7 +135,7 @@ def read_texts(
     unknown : str or Path, optional
         Examples of no class: a table, or a folder of text files.
     **how
-        Other fields of `Reading`: text, class_names, results, strict, cache, progress.
+        As for `read_pile`; `text`: the column of texts; `class_names`: whether the name of a class is one more example.
 
     Returns
     -------
@@ -157,24 +159,23 @@ def read_texts(
     return read_items(Path(examples), pile, reading, unknown)
 
 
+def read_labelled_texts(path: Path, how: Reading) -> FeatureTable:
+    """Read all texts of a table or a folder, with their labels: those of the table, or the first folder of a file."""
+    if not of_files(path) and not is_text_file(path):
+        table = read_rows(path, how)
+        others = {name: cells for name, cells in table.others.items() if name != table.source.get("label")}
+        return embedded(table.replace(others=others), how, how.kind)
+    texts = read_unlabelled(path, how, bar=how.kind)
+    names = [printable(name) for name in texts.names]
+    texts = texts.replace(labels=[first_folder(name) for name in names], paths=names, name=path.name)
+    return embedded(texts, how, how.kind)
+
+
 def read_new_items(model: FewShotClassifier, paths: Sequence[Path], how: Reading, backbone: Any = None) -> FeatureTable:
-    """Items with the features that a saved model was made for.
+    """Items with the features that a saved model was made for, which names its backbone or its columns.
 
-    Parameters
-    ----------
-    model : FewShotClassifier
-        It names the backbone of its features, or the columns of a table.
-    paths : sequence of Path
-        Pictures and folders of pictures; text files and folders of them; or one table, of texts or of embeddings.
-    how : Reading
-        How they are read; its kind and its backbone do not count.
-    backbone : str or callable, optional
-        What `load_backbone` takes, if it is not the backbone that the model names.
-
-    Returns
-    -------
-    FeatureTable
-        Files of a single folder are named by their path in it, others by their path as given.
+    paths: files and folders of pictures, or of texts; or one table. Files of a single folder are named by their path in
+    it, others by their path as given. how: its kind and its backbone do not count. backbone: in place of the model's.
     """
     source = getattr(model, "made_from_", {})
     kind, column = _kind_of_all(paths, source, how)
@@ -191,7 +192,7 @@ def read_new_items(model: FewShotClassifier, paths: Sequence[Path], how: Reading
         raise ValueError(f"the model was made with another backbone or version of it, {source.get('backbone')!r}")
     how = replace(how, backbone=network)
     if len(paths) == 1 and (of_files(paths[0]) or kind == TEXTS):
-        return embedded(read_unlabelled(paths[0], how, kind), how, kind)
+        return embedded(read_unlabelled(paths[0], how), how, kind)
     files: list[Path] = []
     skipped: list[tuple[str, str]] = []
     for path in paths:

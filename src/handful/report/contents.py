@@ -232,7 +232,7 @@ def make_report(
     progress("report", len(rows), len(rows))
     labels = [label or "" for label in examples.label_names] if len(examples) else []
     for k, (name, label, xy) in enumerate(zip(examples.names, labels, on_map[len(rows) :], strict=True)):
-        known = {"label": label, "closest": label, "confidence": 1.0, "score": 0.0, "xy": xy, "example": True}
+        known: dict[str, Any] = {"label": label, "closest": label, "confidence": 1.0, "score": 0.0, "xy": xy, "example": True}
         items.append(Item(name, **known, **shown(examples, k)))
     sentences = list(sentences)
     if len(rows) < len(answers):
