@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import floor
+from math import floor, isfinite
 from numbers import Real
-
-import numpy as np
 
 from handful.core import decide
 from handful.core.answers import Answers
@@ -29,49 +27,21 @@ def decide_pile(
 ) -> str:
     """Let a fitted model decide what is unknown in its pile, and from now on; say in words how that was found.
 
-    Parameters
-    ----------
-    model : FewShotClassifier
-        Fitted to the pile; its own threshold is used where none of the next arguments is given.
-    answers_of_pile : callable
-        Gives the answers for the pile, as the model decides at that moment.
-    threshold, unknown_rate, max_false_unknown, precision : float, optional
-        As `label_items` takes them.
+    answers_of_pile: gives the answers as the model decides at that moment. The others are as `label_items` takes them;
+    where none of the first three is given, the model's own threshold is used.
     """
     answers = answers_of_pile()
-    limit, decision = _find_threshold(
-        model, answers.doubts, answers.p_unknown, threshold, unknown_rate, max_false_unknown
-    )
-    if limit != model.threshold_:
-        model._decide(limit, 0.0)
-    if precision is not None:
-        answers = answers_of_pile()
-        model._decide(model.threshold_, answers.at_precision(precision).min_confidence)
-        decision += " " + precision_in_words(precision, model.min_confidence_, answers)
-    return decision
-
-
-def _find_threshold(
-    model: FewShotClassifier,
-    doubts: np.ndarray,
-    p_unknown: np.ndarray | None,
-    threshold: float | None,
-    unknown_rate: float | None,
-    max_false_unknown: float | None,
-) -> tuple[float, str]:
-    """The doubt above which an item of the pile is unknown, and how it was found, in words."""
+    doubts, p_unknown = answers.doubts, answers.p_unknown
     limit, solver = model.threshold_, get_solver(model._method)
     if unknown_rate is not None:
-        limit = decide.at_share(doubts, unknown_rate)
-        part = percent(unknown_rate)
+        limit, part = decide.at_share(doubts, unknown_rate), percent(unknown_rate)
         decision = f"The {part} of the pile with the highest outlier scores are called unknown, as unknown_rate says."
         if abs(int((doubts > limit).sum()) - unknown_rate * len(doubts)) > 0.5:
             decision = decision[:-1] + ", as far as their scores differ."
     elif max_false_unknown is not None:
         assert p_unknown is not None
-        limit = decide.at_false_unknown(p_unknown, max_false_unknown, doubts)
-        max_share = percent(max_false_unknown)
-        decision = f"At most {max_share} of the known ones should be called unknown, by their calibrated probabilities."
+        limit, most = decide.at_false_unknown(p_unknown, max_false_unknown, doubts), percent(max_false_unknown)
+        decision = f"At most {most} of the known ones should be called unknown, by their calibrated probabilities."
     elif threshold is not None:
         decision = threshold_in_words(threshold, p_unknown is not None)
     elif is_auto(model.outlier_share) and solver.decision(model.parameters_):
@@ -81,7 +51,13 @@ def _find_threshold(
     else:
         share = percent(share_of(model)["outlier_share"])
         decision = f"The {share} of the pile with the highest outlier scores are called unknown."
-    return float(limit), decision
+    if limit != model.threshold_:
+        model._decide(float(limit), 0.0)
+    if precision is not None:
+        answers = answers_of_pile()
+        model._decide(model.threshold_, answers.at_precision(precision).min_confidence)
+        decision += " " + precision_in_words(precision, model.min_confidence_, answers)
+    return decision
 
 
 def threshold_in_words(limit: float, is_probability: bool, or_else: str = "") -> str:
@@ -144,7 +120,7 @@ def check_decision(
     for name, share in parts.items():
         if share is not None and not 0 <= share <= 1:
             raise ValueError(f"{name} is {share}: give a number between 0 and 1")
-    if threshold is not None and not np.isfinite(threshold):
+    if threshold is not None and not isfinite(threshold):
         raise ValueError(f"threshold is {threshold}: give the outlier score above which an item is unknown")
     if get_solver(method).info.score != "probability" and names in (["max_false_unknown"], ["precision"]):
         raise ValueError(f"{method} gives no probabilities, which {names[0]} needs: use unknown_rate, or auto")

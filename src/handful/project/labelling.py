@@ -158,20 +158,15 @@ class Labelled(Answers):
             are = "item of the pile is an example" if twice == 1 else "items of the pile are examples"
             lines.append(f"{twice} {are} too, the same file: leave examples out of the pile, else labels get worse.")
         lines += groups_in_words(self.groups, int(self.likely_unknown.sum()) - len(self.without_text))
-        promoted = Counter(self.pile_labels.values())
-        lines += [
-            f"1 item of the pile is an example of {_class_in_words(name)}."
-            if k == 1
-            else f"{k} items of the pile are examples of {_class_in_words(name)}."
-            for name, k in promoted.items()
-        ]
+        for name, k in Counter(self.pile_labels.values()).items():
+            are = "item of the pile is an example" if k == 1 else "items of the pile are examples"
+            lines.append(f"{k} {are} of {'no class' if is_no_class(name) else name}.")
         if self.comparison is not None:
             lines += [f"Warning: {warning}" for warning in self.comparison.warnings]
         if skipped := len(self.skipped):
             what = "file" if self.pile.texts is None else "item"
-            lines.append(
-                f"{skipped} {what}{'s were' if skipped > 1 else ' was'} skipped; the reasons are listed below."
-            )
+            were = f"{what}s were" if skipped > 1 else f"{what} was"
+            lines.append(f"{skipped} {were} skipped; the reasons are listed below.")
         return lines
 
     def _given_twice(self) -> int:
@@ -204,10 +199,6 @@ class Labelled(Answers):
     def made_by(self) -> dict[str, Any]:
         """How the labels were made, for people and for machines."""
         return made_by(self.model, self.pile.source)
-
-
-def _class_in_words(name: str) -> str:
-    return "no class" if is_no_class(name) else name
 
 
 def label_items(
@@ -276,45 +267,54 @@ def label_items(
     )
     base_file = parameters.get("base") or pile.base or examples.base
     means = examples.base_mean, pile.base_mean
-    parameters = base_parameters(method, means, base_file, pile.features.shape[1]) | parameters
+    parameters = base_parameters(method, means, base_file, pile.dimension) | parameters
     empty = set(rows_without_text(pile))
     if no_examples := [(pile.names[row], NO_TEXT) for row in pile_labels or () if row in empty]:
         pile = pile.replace(skipped=[*pile.skipped, *no_examples])
     pile_labels = {row: name for row, name in (pile_labels or {}).items() if row not in empty}
     rest = [row for row in range(len(pile)) if row not in pile_labels and row not in empty]
-    whole_pile = pile
-    examples, pile = _move(examples, pile, pile_labels, rest)
+    if not rest:
+        raise ValueError("every item of the pile is an example or has no text: nothing is left to label")
+    if pile_labels:
+        labels = [*examples.label_names, *pile_labels.values()]
+        examples = concatenate([examples, pile.take([*pile_labels])]).replace(labels=labels)
+        check_twins(examples)
     check_classes(examples)
-    X = np.concatenate([examples.features, pile.features])
     examples = examples.replace(labels=[class_label(str(name)) for name in examples.label_names])
-    y = np.array([*examples.label_names, *[None] * len(pile)], dtype=object)
+    features = pile.features if len(rest) == len(pile) else pile.features[rest]
+    X = np.concatenate([examples.features, features])
+    y = np.array([*examples.label_names, *[None] * len(rest)], dtype=object)
     model = make_estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
     is_pile = np.arange(len(X)) >= len(examples)
     decision = decide_pile(model, lambda: model.answers_.take(is_pile), precision=precision, **limits)
     model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": list(pile.columns)})
-    pile_scores, count = model.outlier_scores_[is_pile], len(whole_pile)
-    scores = _spread(pile_scores, rest, count, _highest_score(model, pile_scores))
-    probabilities = _spread(model.label_distributions_[is_pile], rest, count, 1 / len(model.classes_))
+    pile_scores = model.outlier_scores_[is_pile]
+    probabilities, scores = _spread(model, model.label_distributions_[is_pile], pile_scores, rest, len(pile))
     if pile_labels:
         rows, names = [*pile_labels], np.array([*pile_labels.values()])
         scores[rows] = min(pile_scores.min(initial=0.0), model.threshold_)  # examples are known
         probabilities[rows] = model.classes_ == names[:, None]
     if no_class := [row for row, name in pile_labels.items() if is_no_class(name)]:
-        of_no_class = model.answer(whole_pile.features[no_class])
+        of_no_class = model.answer(pile.features[no_class])
         probabilities[no_class] = of_no_class.probabilities
         scores[no_class] = np.maximum(of_no_class.outlier_scores, model.threshold_)
-    return Labelled(
-        whole_pile, examples, model, probabilities, scores, decision, pile_labels, pile_scores, group_detail
-    )
+    return Labelled(pile, examples, model, probabilities, scores, decision, pile_labels, pile_scores, group_detail)
 
 
-def _spread(values: np.ndarray, rows: list[int], count: int, rest: float) -> np.ndarray:
-    """The values of some of `count` rows, and the same value for all others."""
+def _spread(
+    model: FewShotClassifier, probabilities: np.ndarray, scores: np.ndarray, rows: list[int], count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The answers for some of `count` rows as answers for all; those that have no text get no score below another."""
     if len(rows) == count:
-        return values
-    whole = np.full((count, *values.shape[1:]), rest)
-    whole[rows] = values
-    return whole
+        return probabilities, scores
+    is_probability = get_solver(model._method).info.score == "probability"
+    highest = 1.0 if is_probability else max(scores.max(initial=model.threshold_), model.threshold_)
+    all_scores, all_probabilities = (
+        np.full(count, highest),
+        np.full((count, len(model.classes_)), 1 / len(model.classes_)),
+    )
+    all_scores[rows], all_probabilities[rows] = scores, probabilities
+    return all_probabilities, all_scores
 
 
 def predict_items(model: FewShotClassifier, items: FeatureTable, precision: float | None = None) -> Labelled:
@@ -353,8 +353,7 @@ def predict_items(model: FewShotClassifier, items: FeatureTable, precision: floa
     if not rest:
         raise ValueError("none of the items has a text: there is nothing to label")
     answers = model.answer(items.features[rest])
-    scores = _spread(answers.outlier_scores, rest, len(items), _highest_score(model, answers.outlier_scores))
-    probabilities = _spread(answers.probabilities, rest, len(items), 1 / answers.probabilities.shape[1])
+    probabilities, scores = _spread(model, answers.probabilities, answers.outlier_scores, rest, len(items))
     unsure = ""
     if model.min_confidence_ and precision is None:
         unsure = f", or when its label is right with a probability below {percent(model.min_confidence_)}"
@@ -367,12 +366,6 @@ def predict_items(model: FewShotClassifier, items: FeatureTable, precision: floa
     return labelled
 
 
-def _highest_score(model: FewShotClassifier, scores: np.ndarray) -> float:
-    """An outlier score for rows without a text: not below any other."""
-    is_probability = get_solver(model._method).info.score == "probability"
-    return 1.0 if is_probability else float(max(scores.max(initial=model.threshold_), model.threshold_))
-
-
 def check_classes(examples: FeatureTable) -> None:
     """Raise ValueError for examples whose classes cannot be told apart, or of no class at all."""
     names = [name for name in examples.counts if not is_no_class(name)]
@@ -382,18 +375,3 @@ def check_classes(examples: FeatureTable) -> None:
         raise ValueError("there are only examples of no class: give a few examples of at least one class too")
     if len(names) > 1 and (examples.features == examples.features[0]).all():
         raise ValueError("all examples have the same features, whatever their class: nothing tells the classes apart")
-
-
-def _move(
-    examples: FeatureTable, pile: FeatureTable, pile_labels: Mapping[int, str], rest: list[int]
-) -> tuple[FeatureTable, FeatureTable]:
-    """Move the items of the pile that have a label to the examples. rest: the rows that are solved for."""
-    if not rest:
-        raise ValueError("every item of the pile is an example or has no text: nothing is left to label")
-    if len(rest) == len(pile):
-        return examples, pile
-    if pile_labels:
-        labels = [*examples.label_names, *pile_labels.values()]
-        examples = concatenate([examples, pile.take([*pile_labels])]).replace(labels=labels)
-        check_twins(examples)
-    return examples, pile.take(rest)
