@@ -275,7 +275,7 @@ def test_no_class_is_called_unknown(handful, tmp_path):
 def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
     from PIL import Image
 
-    from handful.project import read_examples
+    from handful.project.items import Reading, read_labelled
 
     class Backbone:
         kind, name, fingerprint, dimension, base = "pictures", "mean", "1", 3, None
@@ -287,7 +287,7 @@ def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
     for i, folder in enumerate(["e\u0301", "\u00e9", "x"]):
         (tmp_path / folder).mkdir()
         Image.new("RGB", (4, 4), (i, 0, 0)).save(tmp_path / folder / "a.png")
-    items = read_examples(tmp_path, Backbone(), progress=lambda *_: None, embedder=embed)
+    items, _ = read_labelled(tmp_path, Reading("pictures", Backbone(), embedder=embed))
     assert sorted(items.labels) == ["x", "\u00e9", "\u00e9"]
 
 

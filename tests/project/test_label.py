@@ -11,9 +11,8 @@ from PIL import Image
 from piles import PIXELS, assert_refused, contents, fill, picture, rows_of
 from pyarrow import csv, parquet
 
-from handful.backbones import load_backbone
 from handful.features import FeatureTable
-from handful.project import label_items, read_examples, read_pile, read_table
+from handful.project import label_items, read_items
 from handful.project.pile_report import write_report
 from handful.project.sorting import folder_names, plan_places
 
@@ -43,9 +42,7 @@ def labelled(own_cache, tmp_path_factory):
     folder = fill(tmp_path_factory.mktemp("labelled"))
     (folder / "pile" / "more").mkdir()
     picture("left", 50, (90, 60)).save(folder / "pile" / "more" / "odd näme.png")
-    net, quiet = load_backbone("pixels"), lambda *_: None
-    shown = read_examples(folder / "examples", net, progress=quiet)
-    return folder, shown, read_pile(folder / "pile", net, progress=quiet)
+    return folder, *read_items(folder / "examples", folder / "pile", "pixels")
 
 
 @pytest.fixture
@@ -539,7 +536,7 @@ def test_of_two_tables_all_of_the_second_is_the_pile(tmp_path, handful):
     table(tmp_path / "more.csv", "abab", seed=3)
     said = json.loads(handful("label", "t.csv", "more.csv", "-o", "out", "--json").stdout)
     assert said["items"] == 24
-    shown, _ = read_table(Path("t.csv"))
+    shown, _ = read_items(Path("t.csv"))
     np.testing.assert_allclose(shown.features, x[:6])
 
 
@@ -593,7 +590,7 @@ def test_embed_writes_what_info_bench_and_label_read(tmp_path, handful):
     assert handful("embed", "pile", "-o", "pile.parquet", *PIXELS).returncode == 0  # in no folder: no labels
     said = json.loads(handful("label", "deep/features.parquet", "pile.parquet", "-o", "out", "--json").stdout)
     assert said["items"] == 15
-    shown, pile = read_table(Path("deep/features.parquet"), Path("pile.parquet"))
+    shown, pile = read_items(Path("deep/features.parquet"), Path("pile.parquet"))
     assert set(shown.labels) == {"left", "right", "across"}
     assert pile.names[0] == "across0.png"
 

@@ -10,7 +10,7 @@ from pyarrow import csv, parquet
 from text_piles import EXAMPLES, SENTENCES, fill_texts, rows, truth, write_tickets
 
 from handful.backbones import load_backbone
-from handful.project import Project, label_items, predict_items, read_texts
+from handful.project import Project, label_items, predict_items, read_items
 from handful.project.items import Reading, kind_of
 from handful.project.reading import read_new_items
 
@@ -306,7 +306,7 @@ def test_a_folder_with_pictures_is_one_of_pictures(tmp_path, folder):
 
 def test_a_function_of_the_user_is_a_backbone(folder):
     net = load_backbone(hashed)
-    examples, pile = read_texts(folder / "tickets.csv", backbone=net)
+    examples, pile = read_items(folder / "tickets.csv", backbone=net)
     labelled = label_items(examples, pile)
     assert (len(examples), len(pile)) == (2 * EXAMPLES, 30)
     assert labelled.without_text == [28, 29]
@@ -319,7 +319,7 @@ def test_a_function_of_the_user_is_a_backbone(folder):
 
 @pytest.mark.parametrize("method", ["auto", "simpleshot+knn", "eol", "oslo"])
 def test_rows_without_a_text_are_unknown_by_every_method(folder, method):
-    examples, pile = read_texts(folder / "tickets.csv", backbone=hashed)
+    examples, pile = read_items(folder / "tickets.csv", backbone=hashed)
     labelled = label_items(examples, pile, method=method)
     assert labelled.unknown[[28, 29]].all()
     assert np.isfinite(labelled.confidence).all()

@@ -11,13 +11,12 @@ if TYPE_CHECKING:
     from handful.project.labelling import Labelled, label_items, predict_items
     from handful.project.outputs import write_outputs
     from handful.project.project import Project
-    from handful.project.reading import read_examples, read_pile, read_table, read_texts
+    from handful.project.reading import read_items
 
 # The modules are imported when they are used: the processes of `handful serve` need none of them
 _PLACES = {
     "Job": "job", "Labelled": "labelling", "label_items": "labelling", "predict_items": "labelling",
-    "Project": "project", "read_examples": "reading", "read_pile": "reading", "read_table": "reading",
-    "read_texts": "reading", "write_outputs": "outputs",
+    "Project": "project", "read_items": "reading", "write_outputs": "outputs",
 }  # fmt: skip
 
 __all__ = [
@@ -26,10 +25,7 @@ __all__ = [
     "Project",
     "label_items",
     "predict_items",
-    "read_examples",
-    "read_pile",
-    "read_table",
-    "read_texts",
+    "read_items",
     "write_outputs",
 ]
 

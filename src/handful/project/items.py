@@ -1,6 +1,6 @@
 """Read items: folders of pictures or of texts, tables of texts or of embeddings. All become a `FeatureTable`.
 
-`read_items` reads the examples and the pile of a job, whatever their kind; `Reading` says how. Without a backbone
+`read_both` reads the examples and the pile of a job, whatever their kind; `Reading` says how. Without a backbone
 pictures and texts have no features yet.
 """
 
@@ -134,7 +134,7 @@ def load_for(kind: str, name: Any = "", options: Mapping[str, Any] | None = None
 # ---- examples and a pile
 
 
-def read_items(
+def read_both(
     examples: Path, pile: Path | None, how: Reading, unknown: Path | None = None
 ) -> tuple[FeatureTable, FeatureTable]:
     """Read examples and a pile of any kind. Rows without a text are no examples; they stay in the pile.

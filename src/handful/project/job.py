@@ -35,7 +35,7 @@ from handful.project.items import (
     load_for,
     may_hold_texts,
     of_files,
-    read_items,
+    read_both,
     read_unlabelled,
 )
 from handful.project.sorting import SORT_WAYS
@@ -134,7 +134,7 @@ class Job:
             A folder of pictures that belong to the pile too.
         """
         if self.kind == EMBEDDINGS:
-            examples, pile = read_items(self.examples, self.pile, self.reading(), self.unknown)
+            examples, pile = read_both(self.examples, self.pile, self.reading(), self.unknown)
             if self.base is not None:  # the user named it: it replaces the means in the tables
                 examples, pile = examples.replace(base_mean=None), pile.replace(base=self.base, base_mean=None)
             return examples, pile
@@ -142,7 +142,7 @@ class Job:
         base = self.base or net.base
         base_parameters(self.decision.get("method", AUTO), (), base, net.dimension)  # an error before files are read
         how = self.reading(backbone=net, progress=progress, embedder=embedder)
-        examples, pile = read_items(self.examples, self.pile, how, self.unknown)
+        examples, pile = read_both(self.examples, self.pile, how, self.unknown)
         pile = with_uploads(pile, uploads, how)
         source = {**pile.source, "backbone_options": lasting_options(self.backbone_options)}
         return examples, pile.replace(source=source, base=base)

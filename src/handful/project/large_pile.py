@@ -13,12 +13,11 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,8 +59,7 @@ MODEL_FILE = "model.safetensors"
 DECISION_FILE = "decision.json"
 
 
-@dataclass(frozen=True)
-class InParts:
+class InParts(NamedTuple):
     """The result: the labelled pile in numbers and words, and its files."""
 
     outcome: Outcome
@@ -80,15 +78,13 @@ def count_answers(answers: Answers) -> dict[str, Any]:
 
 def add_counts(notes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The sum of what was counted; `expected` is None where the method gives no probabilities."""
-    counts, labels, right, set_aside = Counter[str](), Counter[str](), Counter[str](), 0
+    counts, set_aside, expected = Counter[str](), 0, dict[str, list[float]]()
     for note in notes:
         counts.update(note["counts"])
         set_aside += note["set_aside"]
         for name, numbers in (note["expected"] or {}).items():
-            labels[name] += numbers[0]
-            right[name] += numbers[1]
-    expected = {name: [labels[name], right[name]] for name in labels} or None
-    return {"counts": dict(counts), "expected": expected, "set_aside": set_aside}
+            expected[name] = [sum(pair) for pair in zip(expected.get(name, (0, 0)), numbers, strict=True)]
+    return {"counts": dict(counts), "expected": expected or None, "set_aside": set_aside}
 
 
 class LabelWriter(Worker):
@@ -187,21 +183,8 @@ def check_in_parts(
 def label_in_parts(job: Job, output: Path, engine: Engine | None = None, progress: Progress = silent) -> InParts:
     """Label a folder of parts from a table of examples; write labels/part-00000.parquet ..., the model and the record.
 
-    Parameters
-    ----------
-    job : Job
-        What to label, from which examples and how.
-    output : Path
-        The folder of the results.
-    engine : callable, optional
-        Who reads and writes the parts; by default, threads of this machine.
-    progress : callable
-        Called with what is being done, the steps done and the number of steps.
-
-    Returns
-    -------
-    InParts
-        The labelled pile in numbers and words, and its files.
+    engine: who reads and writes the parts; by default, threads of this machine. progress: called with what is being
+    done, the steps done and the number of steps.
     """
     assert job.pile is not None
     if job.table.get("embedding", "embedding") != "embedding" or job.table.get("columns") is not None:
@@ -251,7 +234,12 @@ def label_in_parts(job: Job, output: Path, engine: Engine | None = None, progres
             )
             facts = {"made_by": made_by(model, model.made_from_), "groups": [], "job": job_entries(job)}
             write_json({"handful": handful.__version__, **outcome.numbers, **facts}, unfinished / RECORD)
-            files = _move(unfinished, output)
+            remove_labels(output / LABEL_FOLDER)  # earlier results
+            for name in RESULT_FILES:
+                (output / name).unlink(missing_ok=True)
+            files = {name: output / name for name in (LABEL_FOLDER, MODEL_FILE, RECORD)}
+            for name, place in files.items():
+                os.replace(unfinished / name, place)
         except OSError as error:
             raise error if error.errno is None else not_written(error, output) from None
         for old in output.glob(f"{SCRATCH_PREFIX}*"):
@@ -307,14 +295,3 @@ def _carried(pile: PileParts) -> list[Any]:
             ]  # fmt: skip
             common_columns = columns if not number else [column for column in common_columns if column in columns]
     return common_columns
-
-
-def _move(unfinished: Path, output: Path) -> dict[str, Path]:
-    """Move the new files to their place; remove earlier results."""
-    remove_labels(output / LABEL_FOLDER)
-    for name in RESULT_FILES:
-        (output / name).unlink(missing_ok=True)
-    files = {name: output / name for name in (LABEL_FOLDER, MODEL_FILE, RECORD)}
-    for name, place in files.items():
-        os.replace(unfinished / name, place)
-    return files

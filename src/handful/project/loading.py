@@ -16,7 +16,7 @@ from handful.core.arrays import at_usual_scale
 from handful.features import FeatureTable
 from handful.features.labels import NDArray
 from handful.project.events import Store
-from handful.project.items import EMBEDDINGS, TEXTS, kind_of, of_files, read_items
+from handful.project.items import EMBEDDINGS, TEXTS, kind_of, of_files, read_both
 from handful.project.job import Job, with_uploads
 from handful.project.pile import (
     EXAMPLES,
@@ -68,7 +68,7 @@ def open_items(job: Job, kind: str, project: Path) -> Opened:
     job: says where they are. kind: what they are. project: the folder of the project, with the uploads.
     """
     how = replace(job.reading(lenient=True), kind=kind)
-    examples, pile = map(_showable, read_items(job.examples, job.pile, how, job.unknown))
+    examples, pile = map(_showable, read_both(job.examples, job.pile, how, job.unknown))
     if pile.files is not None:
         pile = with_uploads(pile, project / UPLOADS, how)
     places = item_places(job, examples, pile)
