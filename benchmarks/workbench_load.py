@@ -1,11 +1,12 @@
 """The workbench under load and under fire: no label that was acknowledged may be lost. ::
 
-    python benchmarks/workbench_load.py             # three minutes; writes benchmarks/results/workbench_load.md
+    python benchmarks/workbench_load.py             # half an hour; writes benchmarks/results/workbench_load.md
     python benchmarks/workbench_load.py --quick     # some seconds; writes into a temporary folder
 
 50 clients post labels for 30 s at once, beside the same clients at an empty FastAPI route; then the database is
-compared with what was acknowledged. Then a server is killed (SIGKILL) at random moments, while it labels and while it
-runs, and started again: every acknowledged label must be there, and `PRAGMA integrity_check` must say ok.
+compared with what was acknowledged. Then the program is killed (SIGKILL) at 200 random moments, while four clients of
+a server or the command line say what items are, and started again: every acknowledged label must be there, and
+`PRAGMA integrity_check` must say ok.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -189,61 +191,151 @@ def measure_load(folder: Path, clients: int, seconds: float) -> tuple[Section, l
 
 # ---- kills
 
+TELL = """
+import random, sys
+import handful
+project, rng = handful.Project(sys.argv[1]), random.Random(sys.argv[2])
+names = sys.argv[3:]
+while True:
+    label = rng.choice(("a", "b", "c"))
+    for name in rng.sample(names, 3):
+        print("asks", name, label, flush=True)
+        project.say({name: label})
+        print("said", name, label, flush=True)
+"""
 
-def check_kept(number: int, there: dict[int, int], said: dict[int, int], maybe: dict[int, set[int]]) -> None:
-    for item, code in said.items():
-        if there.get(item) != code and there.get(item) not in maybe.get(item, ()):
-            raise SystemExit(f"kill {number}: item {item} is {there.get(item)}, and {code} was acknowledged")
+
+class Labels:
+    """What one teller said of its own items: what was acknowledged, and what was asked for and not answered."""
+
+    def __init__(self, items: list[int]) -> None:
+        self.items = items
+        self.said: dict[int, int] = {}
+        self.maybe: dict[int, int] = {}
+        self.acknowledged = 0  # requests, since the last check
+
+    def ask(self, items: list[int], code: int) -> None:
+        self.maybe = dict.fromkeys(items, code)
+
+    def acknowledge(self) -> None:
+        self.said |= self.maybe
+        self.maybe = {}
+        self.acknowledged += 1
+
+    def check(self, kill: int, there: dict[int, int]) -> None:
+        """Stop with an error if an acknowledged label is gone; go on from what is there."""
+        for item, code in self.said.items():
+            if there.get(item) not in (code, self.maybe.get(item, code)):
+                raise SystemExit(f"kill {kill}: item {item} is {there.get(item)}, and {code} was acknowledged")
+        of_request = {there.get(item) == code for item, code in self.maybe.items() if self.said.get(item) != code}
+        if len(of_request) > 1:
+            raise SystemExit(f"kill {kill}: a request was stored in part: {self.maybe}")
+        self.said, self.maybe = {item: there[item] for item in self.items if item in there}, {}
+        self.acknowledged = 0
+
+
+def post_until_killed(server: Server, teller: Labels, classes: list[int], seed: str, runs: bool) -> None:
+    import httpx
+
+    rng = random.Random(seed)
+    with suppress(httpx.TransportError):  # the kill; any other answer than a good one is a fault
+        while True:
+            items, code = rng.sample(teller.items, rng.choice((1, 5, 100))), rng.choice(classes)
+            teller.ask(items, code)
+            server.ask("POST", "/labels", {"items": items, "class": code})
+            teller.acknowledge()
+            if runs:
+                try:
+                    server.ask("POST", "/run", {})
+                except httpx.HTTPStatusError as error:
+                    if error.response.status_code != 409:  # one run at a time
+                        raise
+
+
+def first_answers(table: Path) -> tuple[Path, dict[int, str], dict[str, int]]:
+    """Label a pile for the first time; returns the database, the names of items and the numbers of classes."""
+    server = Server(table)
+    classes = {name: server.ask("POST", "/classes", {"name": name})["id"] for name in "abc"}
+    names = {item["id"]: item["name"] for item in server.ask("GET", "/items?limit=1000")["items"]}
+    for k, number in enumerate(classes.values()):
+        server.ask("POST", "/labels", {"items": list(names)[k::50], "class": number})
+    server.ask("POST", "/run", {})
+    while server.ask("GET", "/project")["run"] is None:
+        time.sleep(0.1)
+    server.kill()
+    return server.database, names, classes
 
 
 def measure_kills(folder: Path, kills: int, longest: float, seed: int) -> list[str]:
-    import httpx
-
+    """Kill four clients' server and, every third time, the command line; each says things of items of its own."""
     rng, table = random.Random(seed), write_table(folder, 1500)
-    said: dict[int, int] = {}
-    maybe: dict[int, set[int]] = {}  # asked for, and killed before the answer: either is right
-    runs = waits = 0
+    database, names, classes = first_answers(table)
+    tellers = [Labels(list(names)[k::5]) for k in range(5)]
+    acknowledged = refused = 0
     for number in range(kills):
-        server = Server(table)
-        there = labels_in(server.database)
-        check_kept(number, there, said, maybe)
-        said, maybe = dict(there), {}
-        if number == 0:
-            for name in "abc":
-                server.ask("POST", "/classes", {"name": name})
-        project = server.ask("GET", "/project")
-        classes, ids = [c["id"] for c in project["classes"]], server.ask("GET", "/ids")["ids"]
-        if project["run"] is not None:
-            runs = max(runs, project["run"]["id"])
-        threading.Timer(rng.uniform(0.05, longest if number % 2 else longest / 4), server.kill).start()
-        try:
-            while True:
-                items, code = rng.sample(ids, rng.choice((1, 5, 100))), rng.choice(classes)
-                maybe = {item: {code} for item in items}
-                server.ask("POST", "/labels", {"items": items, "class": code})
-                said |= dict.fromkeys(items, code)
-                maybe = {}
-                if number % 2:
-                    try:
-                        server.ask("POST", "/run", {})
-                        waits += 1
-                    except httpx.HTTPStatusError as error:
-                        if error.response.status_code != 409:  # one run at a time
-                            raise
-        except httpx.TransportError:  # the kill; any other answer than a good one is a fault
-            server.process.wait()
-    check_kept(kills, labels_in(server.database), said, maybe)
+        for teller in tellers:
+            teller.check(number, labels_in(database))
+        if number % 3 == 2:
+            tell_until_killed(database.parent, tellers[-1], names, classes, f"{seed}-{number}", rng.uniform(1, 4))
+        else:
+            seconds = rng.uniform(0.05, longest if number % 3 else longest / 4)
+            refused += kill_server(table, tellers[:4], list(classes.values()), f"{seed}-{number}", seconds)
+        acknowledged += sum(teller.acknowledged for teller in tellers)
+    for teller in tellers:
+        teller.check(kills, labels_in(database))
+    with sqlite3.connect(database) as db:
+        (runs,) = db.execute("SELECT max(id) FROM runs").fetchone()
     return [
-        f"{kills} kills at random moments, {kills // 2} of them with runs under way ({waits} begun, {runs} kept): "
-        "every acknowledged label was there again, and the database whole, each time."
+        f"{kills} kills at random moments while four clients of the workbench, or the command line, said what items "
+        f"are: {acknowledged:,} requests were acknowledged, {runs} runs stored. Every acknowledged label was there "
+        "again, each request was stored as a whole or not at all, and the database was whole, each time. "
+        f"Beside the server, another process was told {refused} times that the project is in use."
     ]
 
 
+def kill_server(table: Path, tellers: list[Labels], classes: list[int], seed: str, seconds: float) -> bool:
+    """Whether another process was told meanwhile that the project is in use; later it would find no server."""
+    server = Server(table)
+    command = [sys.executable, "-m", "handful", "label", str(server.database.parent)]
+    other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    clients = [
+        threading.Thread(target=post_until_killed, args=(server, teller, classes, f"{seed}-{k}", k == 0))
+        for k, teller in enumerate(tellers)
+    ]
+    for client in clients:
+        client.start()
+    time.sleep(seconds)
+    server.kill()
+    for client in clients:
+        client.join()
+    other.kill()
+    return "in use by another process" in other.communicate()[1]
+
+
+def tell_until_killed(
+    folder: Path, teller: Labels, names: dict[int, str], classes: dict[str, int], seed: str, seconds: float
+) -> None:
+    """`Project.say` in a process of its own."""
+    items = {names[item]: item for item in teller.items}
+    command = [sys.executable, "-c", TELL, str(folder), seed, *items]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    threading.Timer(seconds, process.kill).start()
+    assert process.stdout is not None
+    for line in process.stdout:
+        word, name, label = line.split()
+        if word == "asks":
+            teller.ask([items[name]], classes[label])
+        else:
+            teller.acknowledge()
+    if process.wait() != -signal.SIGKILL:
+        raise SystemExit("the command line ended before it was killed")
+
+
 def main() -> None:
-    parser = Parser(__doc__, "about three minutes")
+    parser = Parser(__doc__, "about half an hour")
     parser.add_size("--clients", 50, 5, "clients at once")
     parser.add_size("--seconds", 30.0, 0.3, "how long they post labels")
-    parser.add_size("--kills", 20, 2, "deaths of a server")
+    parser.add_size("--kills", 200, 3, "deaths")
     parser.add_size("--longest", 6.0, 1.0, "most seconds until a death")
     parser.add_argument("--seed", type=int, default=0, help="of the moments of death (0)")
     given = parser.parse()
