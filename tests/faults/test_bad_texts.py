@@ -1,7 +1,6 @@
 """Texts as they come, through the command line: each gets a right answer or a sentence, and nothing is lost."""
 
 import csv
-import io
 import json
 
 import pyarrow as pa
@@ -86,17 +85,6 @@ def test_tables_that_cannot_be_labelled_get_a_sentence(handful, tmp_path):
         (tmp_path / "t.csv").write_text(content)
         assert_refused(handful("label", "t.csv", "-o", "o", *arguments), *words)
         assert not (tmp_path / "o").exists()
-
-
-def test_one_row_alone_can_be_labelled(handful, tmp_path):
-    shown = [(text, label) for text, label, _ in rows() if label]
-    out = io.StringIO()
-    csv.writer(out).writerows([("text", "label"), *shown, ("when will my bank card come", "")])
-    (tmp_path / "t.csv").write_text(out.getvalue())
-    assert handful("label", "t.csv", "-o", "o").returncode == 0
-    assert [row["label"] for row in read_pile(tmp_path / "o")] == ["card"]
-    assert handful("predict", "o/model.safetensors", "t.csv", "-o", "p.csv").returncode == 0
-    assert len(rows_of(tmp_path / "p.csv")) == 9
 
 
 def test_a_pile_of_files_keeps_empty_and_odd_ones(handful, tmp_path):

@@ -1,6 +1,5 @@
 """Tables of texts and files of corrections by strangers: a sentence, and nothing is written."""
 
-import io
 import json
 import os
 
@@ -31,21 +30,6 @@ def test_hostile_tables_of_texts_are_refused(tmp_path):
             read_text_table(tmp_path / file, text="text")
         assert len(str(refusal.value)) < 700
         assert str(refusal.value).isprintable()
-
-
-def test_a_record_is_a_view_that_is_not_believed(handful, tmp_path, monkeypatch):
-    rows = ["my card is lost", "the card is gone", "will it rain", "is it warm", "what is a card", "rain or sun"]
-    labels = ["card", "card", "weather", "weather", "", ""]
-    lines = [f"{text},{label}" for text, label in zip(rows, labels, strict=True)]
-    (tmp_path / "t.csv").write_text("\n".join(["text,label", *lines]))
-    assert handful("label", "t.csv", "-o", "out").returncode == 0
-    record = json.loads((tmp_path / "out" / "results.json").read_text())
-    for column in (3, ["text"], "x" * 10_000, "../../etc/passwd", "outlier_score", ""):
-        (tmp_path / "out" / "results.json").write_text(json.dumps(record | {"text_column": column}))
-        monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-        done = handful("check", "out")
-        assert done.returncode == 0, done.stderr
-        assert "Checked" in done.stdout or "looked at" in done.stdout.lower()
 
 
 # ---- corrections

@@ -106,19 +106,6 @@ def test_machines_are_told_it_too(folder, handful, tables):
     assert parquet.read_table(folder / "out/labels.parquet")["label"].to_pylist() == strict.labels.tolist()
 
 
-def test_methods_that_only_rank_say_nothing_of_it(folder, handful):
-    done = json.loads(label(handful, "--method", "knn", "--json").stdout)
-    assert (done["expected_precision"], done["expected_in_words"], done["expected_by_class"]) == (None,) * 3
-    assert "should be right" not in (folder / "out/report.html").read_text()
-
-
-def test_labels_that_are_mostly_wrong_come_with_a_warning():
-    noise = np.random.default_rng(1).normal(size=(80, 4)).astype(np.float32)
-    said = " ".join(label_items(FeatureTable(noise[:3], ["a", "b", "c"]), FeatureTable(noise[6:])).sentences)
-    assert "Only about" in said
-    assert "labels should be right: check them, or ask for --precision 0.9." in said
-
-
 def test_where_nothing_reaches_it_nothing_is_labelled_and_it_says_what_to_do(tables, plain):
     found = label_items(*tables[:2], precision=0.9999)
     said = " ".join(found.sentences)

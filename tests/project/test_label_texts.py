@@ -193,19 +193,6 @@ def test_corrections_become_examples_and_groups_become_classes(folder, out, hand
     assert json.loads(done.stdout)["labels"]["cooking"] >= 8
 
 
-def test_a_text_that_has_changed_since_is_refused(folder, handful, tmp_path):
-    write_tickets(tmp_path / "t.csv")
-    assert handful("label", "t.csv", "-o", "o").returncode == 0
-    content = (tmp_path / "t.csv").read_text()
-    (tmp_path / "t.csv").write_text(content.replace("how do i cook rice", "how do i cook corn"))
-    row = next(row for row in rows_of(tmp_path / "o" / "labels.csv") if row["text"] == "how do i cook rice")
-    (tmp_path / "c.csv").write_text(f"path,label\n{row['path']},cooking\n")
-    assert handful("label", "o", "--corrections", "c.csv", "-o", "o2").returncode == 0
-    (tmp_path / "t.csv").write_text(content)
-    (tmp_path / "d.csv").write_text("path,label\n015,weather\n")
-    assert_refused(handful("label", "o2", "--corrections", "d.csv", "-o", "o3"), "'cooking'", "has changed")
-
-
 def test_a_saved_model_labels_new_texts(folder, out, handful, tmp_path):
     (tmp_path / "new.csv").write_text("nr,text\n1,my bank card is gone\n2,\n3,is it going to rain\n")
     done = handful("predict", out / "model.safetensors", "new.csv", "-o", "new.parquet")
@@ -284,14 +271,6 @@ def test_options_that_do_not_fit_are_refused_before_the_work(folder, handful, tm
     assert_refused(handful("label", tmp_path / "t.csv", "-o", "never"), "same text under two classes")
 
 
-def test_a_column_can_be_named_where_another_would_be_guessed(tmp_path, solved):
-    texts = [(text, label) for text, label, _ in rows()]
-    lines = [f"{text},the same title again {i},{label},{i},{i}" for i, (text, label) in enumerate(texts)]
-    (tmp_path / "t.csv").write_text("remark,title,label,f0,f1\n" + "\n".join(lines))
-    table = solved("t.csv", "--text", "remark")
-    assert sum(row["label"] == RIGHT[row["remark"]] for row in table) >= 0.9 * len(table)
-
-
 def test_a_folder_with_pictures_is_one_of_pictures(tmp_path, folder):
     from piles import fill
 
@@ -310,17 +289,11 @@ def test_a_function_of_the_user_is_a_backbone(folder):
     labelled = label_items(examples, pile)
     assert (len(examples), len(pile)) == (2 * EXAMPLES, 30)
     assert labelled.without_text == [28, 29]
-    assert labelled.labels[28] == "unknown"
+    for other in (labelled, *(label_items(examples, pile, method=method) for method in ("simpleshot+knn", "oslo"))):
+        assert other.unknown[[28, 29]].all()
+        assert np.isfinite(other.confidence).all()
+        assert all(28 not in group.items and 29 not in group.items for group in other.groups)
     new = read_new_items(labelled.model, [folder / "tickets.csv"], Reading("", text="text", cache=False), hashed)
     again = predict_items(labelled.model, new)
     assert [str(label) for label in again.labels[-3:]] == ["unknown"] * 3
     assert len(again) == 39
-
-
-@pytest.mark.parametrize("method", ["auto", "simpleshot+knn", "eol", "oslo"])
-def test_rows_without_a_text_are_unknown_by_every_method(folder, method):
-    examples, pile = read_items(folder / "tickets.csv", backbone=hashed)
-    labelled = label_items(examples, pile, method=method)
-    assert labelled.unknown[[28, 29]].all()
-    assert np.isfinite(labelled.confidence).all()
-    assert all(28 not in group.items and 29 not in group.items for group in labelled.groups)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from piles import PIXELS, assert_refused, contents, fill, finish, picture, start
+from piles import PIXELS, assert_refused, contents, fill, finish, start
 from test_label_faults import without_rights
 
 from handful.features import FeatureTable
@@ -23,17 +23,6 @@ def here(tmp_path):
 # Long names
 
 
-def test_names_as_long_as_they_can_be_are_numbered_within_255_bytes(here, handful):
-    stems = ["x" * 251, "é" * 125 + "x", "🐣" * 62 + "xyz", "x" * 247 + " (2)"]
-    for k in range(12):  # so that numbers of one and of two digits are needed
-        (here / "pile" / f"sub{k}").mkdir()
-        for stem in stems:
-            picture("left", 50 + k).save(here / "pile" / f"sub{k}" / f"{stem}.png")
-    done = handful(*COMMAND, "--sort", "link")
-    assert done.returncode == 0, done.stderr
-    assert len(list(Path("out/sorted").glob("*/*.png"))) == 9 + 12 * len(stems)
-
-
 def test_a_name_is_cut_between_characters_and_keeps_its_number_and_suffix(tmp_path):
     files = [Path(f"{k}/{'é' * 125}x.jpeg"[:-5] + ".png") for k in range(3)]
     pile = FeatureTable(np.empty((len(files), 0)), paths=[*map(str, files)], files=files)
@@ -42,16 +31,6 @@ def test_a_name_is_cut_between_characters_and_keeps_its_number_and_suffix(tmp_pa
 
 
 # Places and pictures that are not as they should be
-
-
-def test_pictures_behind_links_are_copied(here, handful):
-    fill(here / "pile" / ".elsewhere", count=1)  # links out of the pile are not followed
-    (here / "pile" / "more").symlink_to(here / "pile" / ".elsewhere" / "pile")
-    (here / "pile" / "one.png").symlink_to(here / "pile" / ".elsewhere" / "pile" / "left0.png")
-    assert handful(*COMMAND, "--sort", "copy").returncode == 0
-    found = [path for path in Path("out/sorted").rglob("*") if not path.is_dir()]
-    assert len(found) == 9 + 3 + 1
-    assert not any(path.is_symlink() for path in found)
 
 
 @pytest.mark.parametrize(
