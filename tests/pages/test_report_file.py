@@ -19,7 +19,6 @@ from handful.report import make_report, png, write
 from handful.report.contents import MAX_REPORT_ITEMS, Figures, Group
 from handful.report.html_page import render
 from handful.solving.groups import Group as GroupOfUnknowns
-from handful.utils.shares_in_words import about, percent, span
 
 
 class Parts(HTMLParser):
@@ -183,20 +182,3 @@ def test_a_large_pile_shows_its_least_sure_items_and_the_middle_of_its_groups():
     assert shown >= set(np.argsort(answers.confidence)[: MAX_REPORT_ITEMS - 3].tolist())
     assert [int(report.items[place].name) for place in report.groups[0].items] == central
     assert report.sentences == ["s", "The report shows 5,000 of them, the least sure ones; the tables hold all."]
-
-
-def test_shares_in_words():
-    for share, text in ((0.3149, "31 %"), (0, "0 %"), (1, "100 %"), (0.004, "0.4 %"), (0.996, "99.6 %"), (0.01, "1 %")):
-        assert percent(share) == text
-    for share, interval, text in (
-        (0.314, (0.216, 0.404), "about 31 % (between 22 and 40 %)"),
-        (0.02, (0.0, 0.07), "about 2 % (at most 7 %)"),
-        (0.0199, (0.0, 0.07), "fewer than 2 % (at most 7 %)"),
-        (0.01, (0.0, 0.0), "fewer than 2 %"),
-        (0.01, (0.0, 0.02), "fewer than 2 %"),
-        (0.95, (0.8, 1.0), "about 95 % (at least 80 %)"),
-        (0.5, (0.0, 1.0), "about 50 %"),  # says nothing
-        (0.97, (0.968, 0.972), "about 97 %"),
-        (0.1, (0.2, 0.3), "about 10 %"),  # such an interval is of something else
-    ):
-        assert about(share) + span(share, interval) == text

@@ -1,16 +1,13 @@
 """How many labels are right, at the top of the report: as expected, then as measured by a check."""
 
-from contextlib import closing
-
 import numpy as np
 import pytest
 from reports import NASTY, a_report, contrast, is_within, reload, words
 
 from handful.core.answers import ExpectedLabels
-from handful.features import FeatureTable, practice
-from handful.project import Project, label_items
+from handful.features import FeatureTable
+from handful.project import label_items
 from handful.project.pile_report import write_report
-from handful.project.sitting import Sitting
 from handful.report.contents import Expected, Run
 from handful.report.html_page import render, write, write_measured
 
@@ -69,18 +66,6 @@ def test_after_a_check_the_page_says_what_was_measured_instead(open_report, tmp_
     reload(page)
     assert NASTY[0] in page.text_content("#trust")
     assert NASTY[1] in page.text_content(".tables th")
-
-
-def test_the_check_of_a_project_is_shown_in_its_report(open_report, tmp_path, own_cache):
-    practice("embeddings", tmp_path)
-    Project(tmp_path / "out", tmp_path / "table.csv").label()
-    with closing(Sitting(tmp_path / "out", "check")) as check:
-        for question in check.questions(5):
-            check.answer(question, question.label)
-        assert check.update_report() == ""
-        sentence = check.checked.sentences[0]
-    page = open_report(tmp_path / "out" / "report.html")
-    assert words(page, "#trust").startswith(f"Measured {sentence}")
 
 
 def test_a_second_check_replaces_the_first_and_leaves_the_rest_of_the_page(tmp_path):
