@@ -99,12 +99,6 @@ def test_one_class_and_one_or_two_examples_are_enough(blobs):
     assert set(found.labels) == {"a", "unknown"}
     assert found.sentences[0] == "1 class was shown by 3 examples; the pile holds 60 items."
     assert found.sentences[3].startswith(f"About {100 * found.share['outlier_share']:.0f} % of the pile look unknown (")
-    found = label_items(shown.take(range(3)), pile.take([0]))
-    assert found.sentences[0] == "1 class was shown by 3 examples; the pile holds 1 item."
-    assert found.sentences[1] in (
-        "1 was labelled (1 a) and 0 set aside as unknown (0 %).",
-        "0 were labelled (0 a) and 1 set aside as unknown (100 %).",
-    )
 
 
 # The share of unknowns
@@ -139,10 +133,9 @@ def test_a_share_that_was_told_is_said_to_be_told(blobs):
 
 def test_a_tiny_pile_is_labelled_and_its_share_is_not_called_an_estimate(blobs):
     shown, pile = blobs
-    for n, said in [(1, "1 item is too few"), (2, "2 items are too few"), (19, "19 items are too")]:
+    for n, said in [(1, "1 item is too few"), (19, "19 items are too")]:
         found = label_items(shown, pile.take(range(n)))
         assert len(found.labels) == n
-        assert 0 <= found.p_unknown.min() <= found.p_unknown.max() <= 1
         (line,) = [line for line in found.sentences if line.startswith(said)]
         assert line.endswith("was taken; --outlier-share sets it by hand.")
         assert "look unknown" not in " ".join(found.sentences)
@@ -154,28 +147,16 @@ def test_json_record_and_report_tell_the_share(tmp_path, handful):
         ("0.3", "About 30 % of the pile are unknown, as --outlier-share says"),
         ("auto", "look unknown"),
     ]:
-        said = json.loads(
-            handful("label", "t.csv", "-o", "out", "--json", "--overwrite", "--outlier-share", share).stdout
-        )
-        record = json.loads(Path("out/results.json").read_text())
+        command = ("label", "t.csv", "-o", "out", "--json", "--overwrite", "--outlier-share", share)
+        said, record = json.loads(handful(*command).stdout), json.loads(Path("out/results.json").read_text())
         names = ("outlier_share", "outlier_share_interval", "outlier_share_told")
         assert [said[name] for name in names] == [record[name] for name in names]
         assert said["outlier_share_told"] is (said["outlier_share_interval"] is None) is (share == "0.3")
-        assert record["job"]["decision"]["outlier_share"] == (0.3 if share == "0.3" else "auto")
         page = Path("out/report.html").read_text()
         assert line in page
         assert ("If the share of unknowns is as told, about 80 of 100 items" in page) is (share == "0.3")
-        assert "<dt>outlier_share_told</dt>" in page
     plain = json.loads(handful("label", "t.csv", "-o", "plain", "--json").stdout)
     assert said | {"files": 0} == plain | {"files": 0}  # auto is the default
-
-
-def test_a_share_that_is_no_number_is_refused_in_a_sentence(tmp_path, handful):
-    for text in ["lots", "", "30%", "1\n2", "<b>"]:
-        table(tmp_path / "t.csv")
-        said = f"--outlier-share {text!r}: give auto, or a number between 0 and 1"
-        assert_refused(handful("label", "t.csv", "-o", "out", f"--outlier-share={text}"), said)
-        assert not (tmp_path / "out").exists()
 
 
 def test_words_say_what_the_tables_say(out, labelled):
@@ -220,6 +201,9 @@ def test_equal_items_stay_together_and_the_words_say_so(blobs):
     found = label_items(shown, twins, method="knn", unknown_rate=0.25)
     assert found.unknown.sum() in (0, 8)
     assert "as far as their scores differ" in found.decision
+    found = label_items(*blobs, threshold=0.9)
+    assert found.unknown.tolist() == (found.doubts > 0.9).tolist()
+    assert "when P(unknown) is above 90 % of P(unknown) and P(closest class) together" in found.decision
 
 
 def test_max_false_unknown_is_the_most_that_keeps_the_expected_share(blobs):
@@ -234,12 +218,6 @@ def test_max_false_unknown_is_the_most_that_keeps_the_expected_share(blobs):
         same = label_items(shown, twins, method="eol", max_false_unknown=rate, outlier_share=0.3)  # of one score
         known = 1 - same.p_unknown
         assert known[same.unknown].sum() <= rate * known.sum() + 1e-9
-
-
-def test_threshold_is_taken_as_it_is(blobs):
-    found = label_items(*blobs, threshold=0.9)
-    assert found.unknown.tolist() == (found.doubts > 0.9).tolist()
-    assert "when P(unknown) is above 90 % of P(unknown) and P(closest class) together" in found.decision
 
 
 OPTIONS_THAT_MAKE_NO_CASES = [
@@ -266,7 +244,9 @@ def test_options_that_make_no_sense_are_refused_before_any_work(blobs, tmp_path,
         words = [own.get(name, f"--set={name}=") + str(value) for name, value in options.items()]
         done = handful("label", "examples", "pile", "-o", "out", "--set", "strict=true", *PIXELS, *words)
         assert_refused(done, sentence.split(":")[0])
-        assert not (tmp_path / "out").exists()
+    said = "--outlier-share '30%': give auto, or a number between 0 and 1"
+    assert_refused(handful("label", "examples", "pile", "-o", "out", "--outlier-share=30%"), said)
+    assert not (tmp_path / "out").exists()
 
 
 # Exports
@@ -369,15 +349,11 @@ def test_predict_writes_the_pile_as_label_did(suffix, out, labelled, handful):
     read = csv.read_csv if suffix == ".csv" else parquet.read_table
     new, old = read(name).to_pydict(), parquet.read_table(out / "labels.parquet").to_pydict()
     assert list(new) == [column for column in old if not column.startswith(("nearest", "group"))]
-    for column in ("path", "label", "closest"):
-        assert new[column] == old[column]
-    for column, tolerance in (("outlier_score", 0.02), ("p_unknown", 0.03), ("confidence", 0.03)):
-        assert new[column] == pytest.approx(old[column], abs=tolerance)  # KDO counts an item's own density
-    before = Path(name).read_bytes()
+    assert [new[column] for column in ("path", "label")] == [old[column] for column in ("path", "label")]
     assert_refused(handful("predict", model, pile / "more", "-o", name), "exists already")
-    assert Path(name).read_bytes() == before
+    assert read(name).to_pydict() == new
     assert handful("predict", model, pile / "more", "-o", name, "--overwrite").returncode == 0
-    assert Path(name).read_bytes() != before
+    assert read(name).to_pydict() != new
 
 
 def test_predict_takes_pictures_and_folders_in_any_order(out, labelled, handful, tmp_path):
@@ -389,10 +365,6 @@ def test_predict_takes_pictures_and_folders_in_any_order(out, labelled, handful,
     labels = printed(handful("predict", model, "left.png", pile, "right.png", "across.png"))
     alone = {"left.png": "left", "right.png": "right", "across.png": "unknown"}
     assert labels == alone | {f"{pile}/{name}": label for name, label in of_pile.items()}
-    said = json.loads(handful("predict", model, "left.png", "--json").stdout)
-    among = json.loads(handful("predict", model, "left.png", pile, "--json").stdout)
-    assert said["items"][0]["confidence"] == pytest.approx(among["items"][0]["confidence"], abs=1e-6)
-    assert said["skipped"] == []
     (tmp_path / "bad.png").write_bytes((tmp_path / "left.png").read_bytes()[:200])
     document = json.loads(handful("predict", model, "bad.png", "left.png", "--json").stdout)
     assert [row["path"] for row in document["items"]] == ["left.png"]
