@@ -355,7 +355,7 @@ def test_odd_piles_make_a_page(open_report):
 
 
 def test_names_are_text_wherever_they_appear(open_report):
-    odd = [item(2 * n, name=name, nearest=[NASTY[0]], xy=(n, 0), note=name) for n, name in enumerate(NASTY)]
+    odd = [item(2 * n, name=name, nearest=[NASTY[0]], xy=(n, 0)) for n, name in enumerate(NASTY)]
     odd.append(item(0, name="x", label=NASTY[1], closest=NASTY[1], nearest=NASTY))
     odd.append(example(NASTY[0], NASTY[1], (3.0, 3.0)))
     odd += [item(30, name=name, thumbnail=None) for name in NASTY]

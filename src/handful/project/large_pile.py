@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, NamedTuple
@@ -49,7 +50,7 @@ from handful.project.outputs import (
 )
 from handful.project.summary import Outcome, made_by
 from handful.solving.blocks import Block, Engine, Part, PileParts, read_blocks
-from handful.utils.files import printable, read_json, scratch
+from handful.utils.files import printable, read_json, write_whole
 from handful.utils.ray import Row, Worker
 from handful.utils.threads import one_blas_thread
 
@@ -117,20 +118,14 @@ class LabelWriter(Worker):
         schema = schema.remove_metadata()
         for name in self.carried:
             schema = schema.append(stored.field(name).with_name(free_name(printable(name), schema.names)))
-        notes, temporary = list[dict[str, Any]](), scratch(path)
-        try:
-            with ParquetWriter(temporary, schema, compression="zstd") as writer:
-                for block in read_blocks(part, self.dimension, names):
-                    answers = self.model.answer(block.features)
-                    writer.write_table(self._table(block, answers, "path" in names).cast(schema))
-                    notes.append(count_answers(answers))
-                writer.add_key_value_metadata({NOTE_KEY: json.dumps({**HOLDS_LABELS, **add_counts(notes)})})
-            with open(temporary, "rb+") as file:
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
+        notes, content = list[dict[str, Any]](), BytesIO()
+        with ParquetWriter(content, schema, compression="zstd") as writer:
+            for block in read_blocks(part, self.dimension, names):
+                answers = self.model.answer(block.features)
+                writer.write_table(self._table(block, answers, "path" in names).cast(schema))
+                notes.append(count_answers(answers))
+            writer.add_key_value_metadata({NOTE_KEY: json.dumps({**HOLDS_LABELS, **add_counts(notes)})})
+        write_whole(path, content.getbuffer())
 
     def _table(self, block: Block, answers: Answers, has_paths: bool) -> Any:
         columns = list(block.others)
@@ -210,40 +205,37 @@ def label_in_parts(job: Job, output: Path, engine: Engine | None = None, progres
     labels = unfinished / LABEL_FOLDER
     new = not output.exists()
     try:
-        try:
-            labels.mkdir(parents=True, exist_ok=True)
-            if not (unfinished / MODEL_FILE).is_file():
-                sample = pile.sample(engine, lambda done, total: progress("reading", done, total))
-                model, decision = _fit(examples, sample, options)
-                model.made_from_ = {"features": str(job.pile)}
-                write_json({"decision": decision}, unfinished / DECISION_FILE)
-                model.save(unfinished / MODEL_FILE)  # last: it says that both are complete
-            model = load(unfinished / MODEL_FILE)
-            carried = [column.name for column in _carried(pile)]
-            arguments = (str((unfinished / MODEL_FILE).absolute()), str(labels.absolute()), pile.dimension, carried)
-            notes = pile.write(
-                LabelWriter, arguments, labels, engine, lambda done, total: progress("writing", done, total)
-            )
-            for left in labels.glob(".*.tmp"):  # of workers that were killed
-                left.unlink(missing_ok=True)
-            total = add_counts(notes)
-            by_class = total["expected"] and {name: ExpectedLabels(*each) for name, each in total["expected"].items()}
-            decision = read_json(unfinished / DECISION_FILE)["decision"]
-            outcome = Outcome(
-                model, examples, decision, pile.rows, total["counts"], expected=by_class, set_aside=total["set_aside"]
-            )
-            facts = {"made_by": made_by(model, model.made_from_), "groups": [], "job": job_entries(job)}
-            write_json({"handful": handful.__version__, **outcome.numbers, **facts}, unfinished / RECORD)
-            remove_labels(output / LABEL_FOLDER)  # earlier results
-            for name in RESULT_FILES:
-                (output / name).unlink(missing_ok=True)
-            files = {name: output / name for name in (LABEL_FOLDER, MODEL_FILE, RECORD)}
-            for name, place in files.items():
-                os.replace(unfinished / name, place)
-        except OSError as error:
-            raise error if error.errno is None else not_written(error, output) from None
+        labels.mkdir(parents=True, exist_ok=True)
+        if not (unfinished / MODEL_FILE).is_file():
+            sample = pile.sample(engine, lambda done, total: progress("reading", done, total))
+            model, decision = _fit(examples, sample, options)
+            model.made_from_ = {"features": str(job.pile)}
+            write_json({"decision": decision}, unfinished / DECISION_FILE)
+            model.save(unfinished / MODEL_FILE)  # last: it says that both are complete
+        model = load(unfinished / MODEL_FILE)
+        carried = [column.name for column in _carried(pile)]
+        arguments = (str((unfinished / MODEL_FILE).absolute()), str(labels.absolute()), pile.dimension, carried)
+        notes = pile.write(LabelWriter, arguments, labels, engine, lambda done, total: progress("writing", done, total))
+        for left in labels.glob(".*.tmp"):  # of workers that were killed
+            left.unlink(missing_ok=True)
+        total = add_counts(notes)
+        by_class = total["expected"] and {name: ExpectedLabels(*each) for name, each in total["expected"].items()}
+        decision = read_json(unfinished / DECISION_FILE)["decision"]
+        outcome = Outcome(
+            model, examples, decision, pile.rows, total["counts"], expected=by_class, set_aside=total["set_aside"]
+        )
+        facts = {"made_by": made_by(model, model.made_from_), "groups": [], "job": job_entries(job)}
+        write_json({"handful": handful.__version__, **outcome.numbers, **facts}, unfinished / RECORD)
+        remove_labels(output / LABEL_FOLDER)  # earlier results
+        for name in RESULT_FILES:
+            (output / name).unlink(missing_ok=True)
+        files = {name: output / name for name in (LABEL_FOLDER, MODEL_FILE, RECORD)}
+        for name, place in files.items():
+            os.replace(unfinished / name, place)
         for old in output.glob(f"{SCRATCH_PREFIX}*"):
             rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise error if error.errno is None else not_written(error, output) from None
     except ValueError:  # the input is wrong: the same command cannot continue
         rmtree(unfinished, ignore_errors=True)
         raise

@@ -15,7 +15,7 @@ from handful.project.labelling import Labelled
 from handful.project.summary import EXPECTED_HEAD, expected_in_words, expected_rows, label_texts, total_of
 from handful.report import make_report, write
 from handful.report.contents import Expected, Figures, Run
-from handful.report.plane import by_umap
+from handful.report.plane import on_plane
 from handful.solving.telling_words import telling_words
 from handful.utils.files import printable
 from handful.utils.shares_in_words import chances_in_words, is_low
@@ -101,4 +101,4 @@ def words_of_classes(labelled: Labelled) -> dict[str, list[str]]:
 def flat_map(pile: FeatureTable, examples: FeatureTable | None, rows: Sequence[int]) -> list[tuple[float, float]]:
     """Places on a plane for some rows of the pile, then for the examples."""
     parts = [pile.features[list(rows)]] + ([examples.features] if examples is not None else [])
-    return [(float(x), float(y)) for x, y in by_umap(np.concatenate(parts))]
+    return [(float(x), float(y)) for x, y in on_plane(np.concatenate(parts))]

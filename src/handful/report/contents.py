@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import numpy as np
 
@@ -38,7 +38,6 @@ class Item:
     example: bool = False
     alternative_confidence: float = math.nan  # of the answer that it gets when the slider passes its score
     p_unknown: float = math.nan
-    note: str = ""
     file: str = ""  # the address of its file, relative to the page, which links to it
     text: str = ""  # where items are texts
 
@@ -113,28 +112,6 @@ class Report:
     def has_texts(self) -> bool:
         """Whether items are texts: the page then shows them instead of pictures."""
         return any(item.text for item in self.items)
-
-    def check(self) -> None:
-        """Raise ValueError if something in it contradicts something else; the message names the item or group."""
-        if UNKNOWN_NAME in self.classes:
-            raise ValueError(f"a class is named {UNKNOWN_NAME!r}, the name for items of no class: rename it")
-        if math.isnan(self.threshold):
-            raise ValueError("threshold is nan: give the outlier score above which an item is unknown")
-        for item in self.items:
-            if urlsplit(item.file).scheme or item.file.startswith("//"):
-                raise ValueError(f"item {item.name!r}: its file {item.file!r} must be an address relative to the page")
-            if item.example and item.label == item.closest == UNKNOWN_NAME:
-                continue
-            if item.closest not in self.classes:
-                raise ValueError(f"item {item.name!r}: {item.closest!r} is not one of the classes {list(self.classes)}")
-            if item.label not in (item.closest, UNKNOWN_NAME):
-                raise ValueError(
-                    f"item {item.name!r}: its label {item.label!r} is neither {item.closest!r} nor {UNKNOWN_NAME!r}"
-                )
-        for group in self.groups:
-            for place in (*group.items, *(place for _, part in group.parts for place in part)):
-                if not 0 <= place < len(self.items) or self.items[place].label != UNKNOWN_NAME:
-                    raise ValueError(f"group {group.name!r}: item {place} is not an unknown item of the report")
 
 
 def make_report(
@@ -232,7 +209,14 @@ def make_report(
     progress("report", len(rows), len(rows))
     labels = [label or "" for label in examples.label_names] if len(examples) else []
     for k, (name, label, xy) in enumerate(zip(examples.names, labels, on_map[len(rows) :], strict=True)):
-        known: dict[str, Any] = {"label": label, "closest": label, "confidence": 1.0, "score": 0.0, "xy": xy, "example": True}
+        known: dict[str, Any] = {
+            "label": label,
+            "closest": label,
+            "confidence": 1.0,
+            "score": 0.0,
+            "xy": xy,
+            "example": True,
+        }
         items.append(Item(name, **known, **shown(examples, k)))
     sentences = list(sentences)
     if len(rows) < len(answers):

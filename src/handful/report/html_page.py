@@ -49,7 +49,6 @@ BLOCK = re.compile(rb'(<script type="application/json" id="measured">)([^<]*)(</
 
 def render(report: Report) -> str:
     """The page as html; the same report gives the same page."""
-    report.check()
     css, script = ("\n".join(map(_file, names)) for names in (STYLES, SCRIPTS))
     count, things = len(report.skipped), "texts" if report.has_texts else "pictures"
     skipped = (
@@ -212,7 +211,7 @@ def _row(item: Item, classes: Mapping[str, int], examples: Mapping[str, int]) ->
     nearest = [examples.get(name, printable(name)) for name in item.nearest]
     return [
         printable(item.name), kind, classes[item.closest], *map(_number, numbers), nearest, _number(item.p_unknown),
-        printable(item.note), item.file,
+        item.file,
     ]  # fmt: skip
 
 
