@@ -18,7 +18,7 @@ help:
 	@echo "make demo    label a pile of digits and write a report (plain install)"
 	@echo "make kernels compile the kernels in C for this checkout; the other targets do it where they install"
 	@echo "make test    the tests, with every extra but torch; EXTRAS=all adds torch"
-	@echo "make test-slow  benchmark scripts, notebooks, screenshots and what else takes long"
+	@echo "make test-slow  benchmark scripts, notebooks, screenshots: those that changed since they passed; RELEASE=1: all"
 	@echo "make quick   the tests of the code alone: no pages, faults, browser, Ray or torch"
 	@echo "make site    build the documentation into site/, which opens from disk"
 	@echo "make docs    draw the pictures of the methods and write the stub of the estimators anew"
@@ -42,7 +42,7 @@ test: $(READY)
 	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) $(PYTEST)
 
 test-slow: $(READY)
-	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) -m slow tests $(PYTEST)
+	$(FULL)/bin/python scripts/slow.py $(if $(RELEASE),--all) --numprocesses $(WORKERS) $(PYTEST)
 
 quick: $(READY)
 	$(FULL)/bin/python -m pytest --numprocesses $(WORKERS) -m "$(QUICK)" --ignore tests/faults --ignore tests/pages $(PYTEST)

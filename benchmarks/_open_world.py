@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from _random_piles import NEVER_KNOWN
 
-from handful.bench.base_files import base_dependents, benchmark_base, check_dimension
+from handful.bench.runner import base_dependents, benchmark_base
 from handful.bench.settings import Contender
 from handful.core.base import Base
 from handful.core.metrics import auroc
@@ -204,7 +204,6 @@ def with_base(
 ) -> list[Contender]:
     """The methods with the base that they need, or with its mean to centre on."""
     used = benchmark_base(base, table)
-    check_dimension(used, table)
     dependent = base_dependents(contenders)
     if dependent and not isinstance(base, Base):
         raise ValueError(

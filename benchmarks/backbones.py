@@ -43,8 +43,7 @@ from handful.backbones.efficientnet import (
     NETWORKS,
     Network,
     build_graph,
-    read_state_dict,
-    weights_file,
+    read_weights,
 )
 from handful.backbones.onnx_runtime import Session
 from handful.core.metrics import accuracy, auroc, mean_and_half_width
@@ -148,7 +147,7 @@ def embedder(network: Network, view: str) -> Callable[[list[Image.Image]], np.nd
     """What embeds a batch of pictures with a view of them."""
     if view == "s224":
         network = network._replace(size=224)
-        session = Session(build_graph(read_state_dict(weights_file(network)), network))
+        session = Session(build_graph(read_weights(network), network))
     else:
         session = load_backbone(network.name)
     prepare = replace(network.preprocessing, crop=1.0) if view == "square" else network.preprocessing

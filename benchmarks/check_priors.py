@@ -25,8 +25,7 @@ from rich.progress import track
 
 from handful.core.checks import UNKNOWN
 from handful.solving.check import draw_sample
-from handful.solving.possible_piles import RIGHT_PRIOR, UNKNOWN_PRIOR, Beliefs
-from handful.solving.recalibration import Prior, Recalibration
+from handful.solving.possible_piles import RIGHT_PRIOR, UNKNOWN_PRIOR, Beliefs, Prior, Recalibration
 
 SEED = 3
 ANSWERS = 60  # of a pile
@@ -58,7 +57,7 @@ def what_is_seen(pile: check.Pile) -> dict[str, Seen]:
 
 def evidence(prior: Prior, seen: list[Seen]) -> float:
     """The mean log probability of the answers of a pile."""
-    fits = (Recalibration.fit(prior, count, odds, groups, yes) for odds, groups, yes, count in seen)
+    fits = (Recalibration.before(prior, count).updated(odds, groups, yes) for odds, groups, yes, count in seen)
     return float(np.mean([fit.log_evidence for fit in fits]))
 
 

@@ -38,7 +38,6 @@ from _twin import twin
 from rich.console import Console
 
 from handful.backbones import efficientnet, embedding, load_backbone
-from handful.backbones.efficientnet import read_state_dict
 from handful.backbones.embedding import DECODE_SCALE
 from handful.backbones.pictures import decode
 
@@ -194,7 +193,7 @@ def main() -> None:
     console = Console()
 
     backbone = load_backbone("efficientnet_lite0")
-    network = twin(read_state_dict(efficientnet.weights_file(efficientnet.LITE0)))
+    network = twin(efficientnet.read_weights(efficientnet.LITE0))
     ready = np.stack([backbone.prepare(picture) for picture in pictures(effort.batches[-1])])
     tensor = torch.from_numpy(ready)
 

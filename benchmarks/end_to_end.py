@@ -27,7 +27,7 @@ from _script import Parser
 from pyarrow import parquet
 from rich.console import Console
 
-from handful.bench import Store, run
+from handful.bench import run
 from handful.bench.settings import Contender, balanced
 from handful.features import FeatureTable, Protocol, draw
 from handful.utils.threads import available_threads
@@ -52,7 +52,7 @@ def loop(features: FeatureTable, n: int, folder: Path) -> np.ndarray:
 
 def own(features: FeatureTable, n: int, folder: Path) -> np.ndarray:
     benchmark = balanced(Protocol(), [Contender("EOL", "eol", EOL)])
-    found = run(benchmark, features, None, Store(folder), seeds=1, tasks=n, jobs=CORES)
+    found = run(benchmark, features, None, folder, seeds=1, tasks=n, jobs=CORES)
     (cell,) = found.figures.values()
     return np.stack([cell[name] for name in FIGURES], axis=1) / 100
 

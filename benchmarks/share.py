@@ -25,7 +25,7 @@ from _report import Section
 from _script import Parser
 from rich.console import Console
 
-from handful.bench import Benchmark, Cell, Results, Store, parse_methods, run
+from handful.bench import Benchmark, Cell, Results, parse_methods, run
 from handful.bench.settings import Contender
 from handful.core.metrics import mean_and_half_width
 from handful.features import Protocol
@@ -118,7 +118,7 @@ def main() -> None:
     features = parser.feature_set(given.features, small_classes)
     console = Console()
     rows = contenders(given.methods or ("knn" if given.quick else OTHERS))
-    store = Store(given.work or tempfile.mkdtemp(prefix="handful-share-store-"))
+    store = given.work or tempfile.mkdtemp(prefix="handful-share-store-")
     found: list[Section] = []
     for shots in given.shots:
         of = benchmark(Protocol(shots=shots, queries=given.queries), rows)

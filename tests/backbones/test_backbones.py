@@ -107,16 +107,6 @@ def test_the_largest_window_lies_in_the_picture():
         np.testing.assert_allclose(prepared, 1, atol=1e-6)
 
 
-def test_large_pictures_are_prepared_like_small_ones():
-    """The shortcut for large pictures changes next to nothing."""
-    rng = np.random.default_rng(0)
-    picture = Image.fromarray(rng.integers(0, 256, (40, 50, 3), dtype=np.uint8)).resize((2000, 1600))
-    prepare = Preprocessing((64, 64), crop=1.0)
-    window = picture.resize((64, 64), Image.Resampling.BICUBIC, box=(200, 0, 1800, 1600))
-    plain = np.asarray(window, np.float32).transpose(2, 0, 1) / 255
-    assert np.abs(prepare(picture) - plain).mean() < 0.005
-
-
 def test_cache_folder_follows_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "own"))
     assert cache_folder() == tmp_path / "own"

@@ -1,7 +1,6 @@
 """ONNX files of the user: features, what is said about them, presets, and devices. Only the CPU can be run here."""
 
 import json
-from functools import partial
 
 import numpy as np
 import pytest
@@ -60,9 +59,9 @@ def test_errors_say_what_is_wrong(tmp_path):
         ({}, {"mean": [0.5] * 3}, "the std of its pictures"),
         ({}, IMAGENET | {"size": 9}, "8 x 8"),
         ({}, {"mean": [123.7] * 3, "std": [58.4] * 3}, "divide mean and std by 255"),
-        ({}, {"mean": [0.5] * 2, "std": [0.5] * 2}, "3 channels"),
+        ({}, {"mean": [0.5] * 2, "std": [0.5] * 2}, "three are needed"),
         ({}, {"mean": [0.5] * 3, "std": [0.5, 0, 0.5]}, "std positive"),
-        ({}, {"mean": "red", "std": 1}, "model.json: mean"),
+        ({}, {"mean": "red", "std": 1}, "model.onnx: mean is 'red'"),
         ({}, IMAGENET | {"means": 1}, "'means'"),
         ({}, IMAGENET | {"interpolation": "cubic"}, "bicubic"),
         ({}, IMAGENET | {"crop": 2}, "crop"),
@@ -188,7 +187,7 @@ def test_the_order_in_which_devices_are_tried(monkeypatch):
 def test_a_device_is_taken_only_if_it_gives_the_features_of_the_cpu(tmp_path, monkeypatch):
     runtime, path = pytest.importorskip("onnxruntime"), onnx_file(tmp_path / "network.onnx")
     trial = {"picture": np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)}
-    cpu, reopen, error = Session(path), partial(Session, path, None, ""), 0.0
+    cpu, error = Session(path), 0.0
     monkeypatch.setattr(runtime, "get_available_providers", lambda: [CUDA, CPU])
 
     class OtherDevice(runtime.InferenceSession):
@@ -208,14 +207,14 @@ def test_a_device_is_taken_only_if_it_gives_the_features_of_the_cpu(tmp_path, mo
 
     monkeypatch.setattr(runtime, "InferenceSession", OtherDevice)
     error = 0.0005
-    assert cpu.on_device("auto", trial, reopen).device == "cuda"
-    assert cpu.on_device("cpu", trial, reopen) is cpu
+    assert cpu.on_device("auto", trial, path).device == "cuda"
+    assert cpu.on_device("cpu", trial, path) is cpu
     for error, words in (  # noqa: B007  # OtherDevice reads it
         (0.1, "its features differ by 10.0%"), (np.nan, "features differ"), (None, "are missing"),
     ):  # fmt: skip
-        assert cpu.on_device("auto", trial, reopen) is cpu
+        assert cpu.on_device("auto", trial, path) is cpu
         with pytest.raises(ValueError, match=rf"network.onnx cannot run on 'cuda': .*{words}.* use the device 'cpu'"):
-            cpu.on_device("cuda", trial, reopen)
+            cpu.on_device("cuda", trial, path)
 
 
 def test_a_provider_that_onnx_runtime_does_not_have_is_not_replaced_in_silence(monkeypatch):

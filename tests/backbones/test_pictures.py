@@ -9,7 +9,7 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, TiffImagePlugin
 
 from handful.backbones import embed_pictures, load_backbone
 from handful.backbones.pictures import (
@@ -101,9 +101,7 @@ def test_numbers_of_16_and_32_bits_are_scaled_not_clipped():
 
 
 def test_sixteen_bits_of_which_white_is_zero():
-    from PIL.TiffImagePlugin import ImageFileDirectory_v2
-
-    tags = ImageFileDirectory_v2()
+    tags = TiffImagePlugin.ImageFileDirectory_v2()
     tags[262] = 0
     data = content(Image.fromarray(np.full((8, 8), 65535, np.uint16)), "TIFF", tiffinfo=tags)
     if Image.open(io.BytesIO(data)).tag_v2[262] != 0:
@@ -256,46 +254,27 @@ def test_pictures_come_upright(tmp_path):
 HALVES = np.zeros((8, 24, 3), np.uint8)
 HALVES[:, :12, 0] = 255  # the left half is red, so that a turn shows
 GARBAGE = np.random.default_rng(0).bytes(60_000)
-SHORT, ASCII, RATIONAL, FLOAT, UNDEFINED, LONG = 3, 2, 5, 11, 7, 4  # types of TIFF
-ORIENTATION, SUB_IFD, RESOLUTION = 274, 0x8769, 282
+SHORT, ASCII, RATIONAL, FLOAT = 3, 2, 5, 11  # types of TIFF
 
 
-def entry(kind, count, value, tag=ORIENTATION):
-    return struct.pack(">HHI", tag, kind, count) + value.ljust(4, b"\0")
+def exif_of(kind, value, count=1, tail=b""):
+    """EXIF with one entry, an orientation of that type."""
+    entry = struct.pack(">HHHI", 1, 274, kind, count) + value.ljust(4, b"\0")
+    return b"Exif\0\0MM\0*" + struct.pack(">I", 8) + entry + struct.pack(">I", 0) + tail
 
 
-def exif_of(*entries, following=0, tail=b""):
-    """The offset of what follows the entries is 14 + 12 for each of them."""
-    directory = struct.pack(">H", len(entries)) + b"".join(entries) + struct.pack(">I", following)
-    return b"Exif\0\0MM\0*" + struct.pack(">I", 8) + directory + tail
-
-
-def short(*values):
-    return exif_of(entry(SHORT, len(values), struct.pack(f">{len(values)}H", *values)))
-
-
-TURNED = {
-    "a short": short(6),
-    "a rational": exif_of(entry(RATIONAL, 1, struct.pack(">I", 26)), tail=struct.pack(">II", 6, 1)),
-    "a float": exif_of(entry(FLOAT, 1, struct.pack(">f", 6))),
-    "the first of two": short(6, 3),
-    "in a directory that leads to itself": exif_of(
-        entry(SHORT, 1, struct.pack(">H", 6)), entry(LONG, 1, struct.pack(">I", 8), SUB_IFD), following=8
-    ),
-}
-AS_IT_IS = {
-    "text": exif_of(entry(ASCII, 2, b"6")),
-    "no type": exif_of(entry(UNDEFINED, 4, b"\0\6ab")),
-    "the number 9": short(9),
-    "a half": exif_of(entry(RATIONAL, 1, struct.pack(">I", 26)), tail=struct.pack(">II", 13, 2)),
-    "infinite": exif_of(entry(RATIONAL, 1, struct.pack(">I", 26)), tail=struct.pack(">II", 1, 0)),
-    "no number": exif_of(entry(FLOAT, 1, struct.pack(">f", float("nan")))),
-    "cut off": short(6)[:20],
-    "4 billion numbers": exif_of(entry(SHORT, 0xFFFFFFFF, struct.pack(">I", 8))),
-    "outside the file": exif_of(entry(RATIONAL, 1, struct.pack(">I", 0xFFFFFFF0))),
-    "fewer entries than it says": b"Exif\0\0MM\0*\0\0\0\x08\x13\x88",
-    "garbage": b"Exif\0\0" + GARBAGE,
-    "a resolution without a unit": exif_of(entry(ASCII, 4, b"abc", RESOLUTION), entry(ASCII, 2, b"3", 296)),
+SIX = exif_of(SHORT, struct.pack(">H", 6))
+ORIENTATIONS = {  # and whether it turns the picture
+    "a short": (SIX, True),
+    "a rational": (exif_of(RATIONAL, struct.pack(">I", 26), tail=struct.pack(">II", 6, 1)), True),
+    "a float": (exif_of(FLOAT, struct.pack(">f", 6)), True),
+    "the first of two": (exif_of(SHORT, struct.pack(">HH", 6, 3), 2), True),
+    "text": (exif_of(ASCII, b"6", 2), False),
+    "the number 9": (exif_of(SHORT, struct.pack(">H", 9)), False),
+    "infinite": (exif_of(RATIONAL, struct.pack(">I", 26), tail=struct.pack(">II", 1, 0)), False),
+    "cut off": (SIX[:20], False),
+    "4 billion numbers": (exif_of(SHORT, struct.pack(">I", 8), 0xFFFFFFFF), False),
+    "garbage": (b"Exif\0\0" + GARBAGE, False),
 }
 
 
@@ -310,44 +289,36 @@ def png(*chunks, at=33):
     return plain[:at] + b"".join(chunk(*one) for one in chunks) + plain[at:]
 
 
-def jpeg(*segments):
+def jpeg(marker, data):
     plain = saved("JPEG")
-    parts = (bytes([0xFF, marker]) + struct.pack(">H", len(data) + 2) + data for marker, data in segments)
-    return plain[:2] + b"".join(parts) + plain[2:]
+    return plain[:2] + bytes([0xFF, marker]) + struct.pack(">H", len(data) + 2) + data + plain[2:]
 
 
-def check(data, tmp_path, size=(24, 8)):
+def check(data, tmp_path, is_turned=False):
     """Both ways of reading agree on the size, and red is where it belongs."""
-    image = open_picture(data)
+    image, red = open_picture(data), np.asarray(open_picture(data))[..., 0] > 128
     (tmp_path / "picture").write_bytes(data)
-    assert image.size == picture_size(tmp_path / "picture") == size
-    red = np.asarray(image)[..., 0] > 128
-    red = red if size == (24, 8) else red.T  # turned to the right: what was left is above
+    assert image.size == picture_size(tmp_path / "picture") == ((8, 24) if is_turned else (24, 8))
+    red = red.T if is_turned else red  # turned to the right: what was left is above
     assert red[:, :10].all()
     assert not red[:, 14:].any()
 
 
 def test_an_orientation_is_taken_from_any_number_and_from_nothing_else(tmp_path):
-    for blocks, size in ((TURNED, (8, 24)), (AS_IT_IS, (24, 8))):
-        for block in blocks.values():
-            for data in (png((b"eXIf", block[6:])), jpeg((0xE1, block)), saved("WEBP", exif=block)):
-                check(data, tmp_path, size)
+    for block, is_turned in ORIENTATIONS.values():
+        for data in (png((b"eXIf", block[6:])), jpeg(0xE1, block), saved("WEBP", exif=block)):
+            check(data, tmp_path, is_turned)
 
-
-# ---- what is broken beside the pixels
 
 BOMB = zlib.compress(b"a" * 20_000_000, 9)
 BROKEN = {
     "text that unpacks to 20 MB": png((b"zTXt", b"k\0\0" + BOMB)),
     "such text after the pixels": png((b"zTXt", b"k\0\0" + BOMB), at=-12),
-    "a profile that unpacks to 20 MB": png((b"iCCP", b"k\0\0" + BOMB)),
     "a profile of garbage": png((b"iCCP", GARBAGE)),
     "text with a wrong checksum": png((b"tEXt", b"k\0abc")).replace(b"k\0abc", b"k\0abd"),
-    "a resolution that is cut off": png((b"pHYs", b"\0")),
     "an animation that is cut off": png((b"acTL", b"ab")),
-    "EXIF with a wrong checksum": png((b"eXIf", short(6)[6:])).replace(struct.pack(">HH", 6, 0), b"\0\5\0\0"),
-    "other pictures of garbage": jpeg((0xE2, b"MPF\0" + GARBAGE)),
-    "a comment of garbage": jpeg((0xFE, GARBAGE)),
+    "EXIF with a wrong checksum": png((b"eXIf", SIX[6:])).replace(struct.pack(">HH", 6, 0), b"\0\5\0\0"),
+    "other pictures of garbage": jpeg(0xE2, b"MPF\0" + GARBAGE),
     "garbage in a WebP": saved("WEBP", icc_profile=GARBAGE, xmp=GARBAGE),
     "garbage in a TIFF": saved("TIFF", icc_profile=GARBAGE),
 }
@@ -357,7 +328,7 @@ def test_what_is_broken_beside_the_pixels_does_not_refuse_them(tmp_path):
     for data in BROKEN.values():
         check(data, tmp_path)
     # The orientation and transparency outlive it.
-    check(png((b"zTXt", b"k\0\0" + BOMB), (b"eXIf", short(6)[6:])), tmp_path, (8, 24))
+    check(png((b"zTXt", b"k\0\0" + BOMB), (b"eXIf", SIX[6:])), tmp_path, is_turned=True)
     plain = content(Image.new("P", (4, 4), 0), "PNG", transparency=0)
     broken = plain[:33] + chunk(b"pHYs", b"\0") + plain[33:]
     assert open_picture(broken).getpixel((0, 0)) == open_picture(plain).getpixel((0, 0)) == WHITE
@@ -403,13 +374,10 @@ def test_a_picture_beyond_the_limit_is_refused_by_its_header():
         assert "far too many pixels" in reason_of(png_header(12_000, 10_000))
         assert "36 x 24 pixels" in reason_of(content(noise(), "PNG"), max_pixels=36 * 24 - 1)
         assert open_picture(content(noise(), "PNG"), max_pixels=36 * 24).size == (36, 24)
-    header = struct.pack(">II5B", 30_000, 30_000, 8, 2, 0, 0, 0)
-    reason_of(PNG + chunk(b"IHDR", header) + chunk(b"pHYs", b"\0") + chunk(b"IDAT", b""))
 
 
-def test_files_that_cannot_be_read(tmp_path, monkeypatch):
+def test_files_that_cannot_be_read(tmp_path):
     assert "cannot be read (No such file" in reason_of(tmp_path / "a.jpg")
-    assert "not a regular file" in reason_of(tmp_path)
     assert "name" in reason_of("a\0b.jpg")
     with (tmp_path / "a.bmp").open("wb") as file:
         file.truncate(MAX_BYTES + 2**20)
@@ -418,23 +386,11 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
         (tmp_path / "a.png").write_bytes(data)
         with pytest.raises(BadPicture):
             picture_size(tmp_path / "a.png")
-
-    def refuse(*arguments):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(os, "open", refuse)  # the superuser may read everything: no other way to be refused
-    assert "Permission denied" in reason_of(tmp_path / "a.png")
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_pipes_and_devices_are_never_opened(tmp_path):
-    os.mkfifo(tmp_path / "a.jpg")  # opening it would wait for ever
-    (tmp_path / "b.jpg").symlink_to("/dev/zero")
-    for path in (tmp_path / "a.jpg", "/dev/zero", tmp_path / "b.jpg"):
+    os.mkfifo(tmp_path / "b.jpg")  # opening it would wait for ever
+    (tmp_path / "c.jpg").symlink_to("/dev/zero")
+    for path in (tmp_path, tmp_path / "b.jpg", tmp_path / "c.jpg", "/dev/zero"):
         assert "not a regular file" in reason_of(path)
-    found, skipped = find_pictures(tmp_path)
-    assert not found
-    reasons = [one.reason.split(":")[0] for one in skipped]
+    reasons = [one.reason.split(":")[0] for one in find_pictures(tmp_path)[1]]
     assert reasons == ["is not a regular file (a pipe or device)", "is a link that leads out of the folder"]
 
 
@@ -451,13 +407,6 @@ def test_a_thumbnail_is_a_small_upright_jpeg_that_tells_nothing(tmp_path):
     image = open_picture(data)
     assert image.size == (50, 100)
     assert np.abs(np.asarray(image).astype(int) - [200, 30, 30]).max() <= 4
-
-
-def test_thumbnails_of_small_thin_and_bad_pictures(tmp_path):
-    Image.new("RGB", (10, 5)).save(tmp_path / "a.png")
-    assert open_picture(thumbnail(tmp_path / "a.png")).size == (10, 5)
-    Image.new("RGB", (5000, 1)).save(tmp_path / "b.png")
-    assert open_picture(thumbnail(tmp_path / "b.png")).size == (160, 1)
-    (tmp_path / "a.jpg").write_bytes(b"text")
-    with pytest.raises(BadPicture, match="is not a JPEG"):
-        thumbnail(tmp_path / "a.jpg")
+    for size, small in (((10, 5), (10, 5)), ((5000, 1), (160, 1))):
+        Image.new("RGB", size).save(tmp_path / "a.png")
+        assert open_picture(thumbnail(tmp_path / "a.png")).size == small

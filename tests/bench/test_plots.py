@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from handful.bench import plots
-from handful.bench.runner import FIGURES, Results
-from handful.bench.settings import balanced, imbalanced, parse_methods, sweep_b
+from handful.bench.runner import Results
+from handful.bench.settings import FIGURES, balanced, imbalanced, parse_methods, sweep_b
 from handful.bench.tables import values
-from handful.core.metrics import aupr, auroc, figures, mean_and_half_width, precision_at_recall
+from handful.core.metrics import figures, mean_and_half_width
 from handful.features import Protocol, draw
 from handful.solving import solve
 
@@ -144,17 +144,6 @@ def test_curves_of_scores_whose_curves_are_known():
     np.testing.assert_allclose([at_half.min(), at_half.max()], [0.75 - half, 0.75 + half])
 
 
-def test_areas_under_the_curves_are_the_figures(episodes):
-    scores = solve(episodes.task, method="eol").outlier_scores
-    roc, recall = plots.curves({"EOL": (scores, episodes.outlier)}).axes
-    rate, found = lines(roc)["EOL"].get_data()
-    at, precision = lines(recall)["EOL"].get_data()
-    assert np.trapezoid(found, rate) == pytest.approx(auroc(scores, episodes.outlier).mean(), abs=0.005)
-    assert np.trapezoid(precision, at) == pytest.approx(aupr(scores, episodes.outlier).mean(), abs=0.02)
-    at_90 = precision_at_recall(scores, episodes.outlier, 0.9).mean()
-    assert precision[np.searchsorted(at, 0.9)] == pytest.approx(at_90)
-
-
 def test_histograms_have_shared_bins_and_area_one():
     rng = np.random.default_rng(0)
     outlier = np.tile(np.arange(20) < 4, (5, 1))
@@ -205,15 +194,7 @@ def test_the_gallery_solves_the_methods_on_the_same_tasks_and_tells_them_the_sha
             np.testing.assert_allclose(lines(ours)[name].get_ydata(), lines(theirs)[name].get_ydata())
 
 
-def test_without_matplotlib_a_picture_names_the_install_command(swept, embedded, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert not plots.available()
-    for draws in (lambda: plots.sweep(swept), lambda: plots.gallery(embedded, None, Protocol(), tasks=10**9)):
-        with pytest.raises(ImportError, match=r'pictures: pip install "handful\[plots\]"'):
-            draws()
-
-
-def test_neither_matplotlib_before_a_picture_nor_pyplot_after_it():
+def test_matplotlib_is_imported_for_a_picture_alone_and_its_absence_names_the_install_command(swept, monkeypatch):
     script = (
         "import sys, numpy as np\n"
         "from handful.bench import plots\n"
@@ -223,3 +204,7 @@ def test_neither_matplotlib_before_a_picture_nor_pyplot_after_it():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert not plots.available()
+    with pytest.raises(ImportError, match=r'pictures: pip install "handful\[plots\]"'):
+        plots.sweep(swept)

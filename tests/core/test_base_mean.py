@@ -17,7 +17,6 @@ from handful.core.base import Base
 from handful.features import FeatureTable, read, write
 from handful.features.parts import part_name, write_mean
 from handful.project import label_items
-from handful.project.base_files import base_parameters
 from handful.solving.blocks import on_threads
 
 ON_BASE = "simpleshot"  # centres on the base mean
@@ -155,7 +154,7 @@ def test_on_a_cluster_the_mean_is_that_of_one_machine(tmp_path, handful, monkeyp
     assert len(kept) == 2
     other = (*ray, "-o", "parts", "--base", "here.npz")  # the pile's own mean
     for command in ((*ray, "-o", "parts"), other):
-        assert_refused(handful(*command), "holds parts with other base_mean")
+        assert_refused(handful(*command), "holds parts of other pictures, of another size, backbone or base")
     assert handful(*other, "--overwrite").returncode == 0
     np.testing.assert_allclose(read("parts").base_mean, read("parts").mean, rtol=1e-6)
     assert {p.name: p.stat().st_mtime_ns for p in Path("parts").glob("*.parquet")} == kept  # no part is made again
@@ -273,10 +272,10 @@ def test_pictures_are_labelled_by_the_mean_and_the_heads_that_their_backbone_bri
     np.testing.assert_allclose(again, scores("peeler"), atol=1e-6)
     assert_refused(
         handful(*command, "--method", "peeler", "-o", "x"),
-        "peeler needs the base file of its backbone", "--base MODEL.base.safetensors",
+        "peeler needs the base file of its backbone", "--set base=MODEL.base.safetensors",
     )  # fmt: skip
     assert not Path("x").exists()
-    done = handful(*command, "--method", "peeler", "-o", "x", "--base", "elsewhere.safetensors")
+    done = handful(*command, "--method", "peeler", "-o", "x", "--set", "base=elsewhere.safetensors")
     assert done.returncode == 0, done.stderr
     assert scores("x") == scores("peeler")
 
@@ -287,22 +286,15 @@ def test_a_base_that_is_named_is_remembered_by_promote(tmp_path, coarse, handful
     handful("embed", "pile", "-o", "p.parquet", "--backbone", "coarse.onnx")
     command = ("label", "e.parquet", "p.parquet", "--method", "peeler", "-o")
     assert_refused(handful(*command, "out"), "peeler needs the base file of its backbone")
-    assert handful(*command, "out", "--base", coarse.name).returncode == 0
+    assert handful(*command, "out", "--set", f"base={coarse.name}").returncode == 0
     record = json.loads(Path("out/results.json").read_text())
     assert record["job"]["base"] == str(coarse)
     done = handful("promote", "out", "1=new", "-o", "out2")
     assert done.returncode == 0, done.stderr
     assert json.loads(Path("out2/results.json").read_text())["job"]["base"] == str(coarse)
     base_for(3).save("narrow.base.safetensors")
-    assert_refused(handful(*command, "out3", "--base", "narrow.base.safetensors"), "is for 3 features")
-    assert_refused(handful(*command, "out3", "--base", "nowhere"), "there is no base file 'nowhere'")
-
-
-def test_what_a_method_is_told_needs_no_more_than_is_known(tmp_path):
-    assert base_parameters(ON_BASE, (None, None), None, 8) == {}
-    Base(np.ones(3)).save(tmp_path / "b.base.safetensors")
-    with pytest.raises(ValueError, match="base classes with 3 features, and the items have 8"):
-        base_parameters(ON_BASE, (), tmp_path / "b.base.safetensors", 8)
+    assert_refused(handful(*command, "out3", "--set", "base=narrow.base.safetensors"), "is for 3 features")
+    assert_refused(handful(*command, "out3", "--set", "base=nowhere"), "there is no base file 'nowhere'")
 
 
 def test_of_a_whole_data_set_only_the_base_classes_make_the_mean(handful, tmp_path):

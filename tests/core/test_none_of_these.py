@@ -6,9 +6,7 @@ from loops import loop
 
 import handful
 from handful.engines.loss import example_weights
-from handful.methods import eol as eol_file
-from handful.methods.contract import Solution
-from handful.methods.registry import METHODS, find_method
+from handful.methods.registry import METHODS, Solution, find_method
 
 rng = np.random.default_rng(0)
 CENTRES = 3 * np.eye(10)[:3]
@@ -55,16 +53,6 @@ def test_a_task_checks_them():
         handful.Task(SUPPORT, np.where(LABELS == 1, handful.NONE_OF_THESE, 0), QUERY)
 
 
-def test_a_batch_solves_each_task_as_alone():
-    other = ITEMS[86:91]
-    batch = handful.solve(
-        np.stack([SUPPORT] * 2), np.stack([LABELS] * 2), np.stack([QUERY] * 2), unknown=np.stack([UNKNOWN, other])
-    )
-    alone = handful.solve(SUPPORT, LABELS, QUERY, unknown=other)
-    assert np.abs(batch[1].outlier_scores - alone.outlier_scores).max() < 1e-3
-    assert np.abs(batch[0].outlier_scores - alone.outlier_scores).max() > 1e-3
-
-
 def test_the_margin_is_that_of_the_definition():
     after = handful.solve(SUPPORT, LABELS, QUERY, unknown=UNKNOWN, method="knn", preparation="l2", dtype="float64")
     before = handful.solve(SUPPORT, LABELS, QUERY, method="knn", preparation="l2", dtype="float64")
@@ -100,19 +88,6 @@ def test_together_they_weigh_at_most_as_one_class(count, weight):
     weights = example_weights(no_class, 2)[0, :, 0]
     assert weights.sum() == pytest.approx(1)
     assert weights[-1] / weights[0] == pytest.approx(weight)
-
-
-def test_the_slopes_of_the_loss_with_them_are_its_derivatives():
-    head, _ = eol_file.loss_head(LABELS[None], 2, 0.4, None, "ways", 1.0, 1.0, 1.0)
-    draw = np.random.default_rng(5)
-    support, query = draw.normal(size=(1, 9, 2)), draw.normal(size=(1, 7, 2))
-    onehot = np.concatenate([np.eye(2)[LABELS], np.zeros((3, 2))])[None]
-    _, slope, _ = head(support, onehot, query)
-    for i, j in ((0, 0), (4, 1), (6, 0), (8, 1)):
-        step = np.zeros_like(support)
-        step[0, i, j] = 1e-5
-        difference = head(support + step, onehot, query)[0] - head(support - step, onehot, query)[0]
-        assert slope[0, i, j] == pytest.approx(float(difference[0]) / 2e-5, abs=1e-7)
 
 
 @loop(

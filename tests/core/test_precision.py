@@ -29,23 +29,10 @@ def test_without_labels_each_further_one_has_to_reach_it_alone():
     assert at_precision(np.array([0.95, 0.99]), 0.9, [False, False]) == 0.9
 
 
-def test_everything_is_kept_where_all_together_reach_it():
-    assert kept([0.99, 0.99, 0.75], 0.9) == [0.75, 0.99, 0.99]
-    assert at_precision(np.array([0.99, 0.75]), 0.8) == 0.0
-    assert kept([0.2, 0.0], 0.0) == [0.0, 0.2]
-    assert kept([1.0, 1.0, 0.5], 1.0) == [1.0, 1.0]
-
-
 def test_labels_of_one_probability_are_kept_or_set_aside_together():
     assert kept([0.95, 0.8, 0.8], 0.87) == [0.95]  # one of the two alone would do
     assert kept([0.95, 0.8, 0.8], 0.85) == [0.8, 0.8, 0.95]
     assert kept([0.9] * 7, 0.9) == [0.9] * 7  # a mean of equal numbers is not below them by rounding
-
-
-def test_neighbouring_numbers_are_told_apart():
-    low = 0.5
-    high = np.nextafter(low, 1)  # nothing lies between them
-    assert kept([1.0, high, low], 0.7) == [high, 1.0]
 
 
 def test_items_that_may_get_no_label_do_not_count():
@@ -102,12 +89,6 @@ def test_a_precision_sets_the_least_sure_labels_aside(result):
     np.testing.assert_array_equal(result.unknown, strict.likely_unknown)  # the old one is as it was
     assert (strict.labels[strict.set_aside] == -1).all()
     np.testing.assert_allclose(strict.confidence[strict.set_aside], strict.p_unknown[strict.set_aside])
-
-
-def test_a_precision_never_labels_what_is_more_likely_unknown(result):
-    lenient = result.at_precision(0.1)
-    np.testing.assert_array_equal(lenient.unknown, result.unknown)
-    np.testing.assert_array_equal(result.at_precision(0.99).at_precision(0.1).unknown, result.unknown)
 
 
 def test_groups_are_of_items_that_are_likely_unknown(result):

@@ -6,9 +6,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from loops import loop
 
 from handful import solve
@@ -54,30 +51,10 @@ def test_task_subtracts_the_mean_over_support_and_query_of_each_task(items):
     assert prepared.steps[0][1].shape == (BATCH, 1, DIMENSION)
 
 
-def test_task_without_queries_subtracts_the_mean_of_the_support():
-    prepared = prepare(SUPPORT, QUERY[:, :0], "task")
-    np.testing.assert_allclose(prepared.support, SUPPORT - SUPPORT.mean(axis=1, keepdims=True), atol=1e-12)
-    assert prepared.query.shape == (BATCH, 0, DIMENSION)
-
-
 def test_base_without_a_mean_is_task():
     prepared, expected = prepare(SUPPORT, QUERY, "base, l2"), prepare(SUPPORT, QUERY, "task, l2")
     np.testing.assert_array_equal(both(prepared), both(expected))
     assert [kind for kind, _ in prepared.steps] == ["task", "l2"]
-
-
-def test_a_base_mean_is_left_alone_by_steps_that_do_not_ask_for_it():
-    np.testing.assert_array_equal(both(prepare(SUPPORT, QUERY, "task", BASE)), both(prepare(SUPPORT, QUERY, "task")))
-
-
-@loop("steps", ["none", ()])
-def test_none_changes_nothing(items, steps):
-    np.testing.assert_array_equal(both(prepare(SUPPORT, QUERY, steps)), items)
-
-
-def test_l2_divides_by_the_norm(items):
-    norms = np.sqrt((items**2).sum(axis=-1, keepdims=True))
-    np.testing.assert_allclose(both(prepare(SUPPORT, QUERY, "l2")), items / norms)
 
 
 def test_l2_floors_the_norm():
@@ -113,22 +90,6 @@ def test_qr_keeps_distances_and_cosines_in_at_most_as_many_dimensions_as_items(d
     assert after.shape == (2, 9, min(9, dimension))
     np.testing.assert_allclose(distances(after), distances(before), atol=1e-12)
     np.testing.assert_allclose(cosines(after), cosines(before), atol=1e-12)
-
-
-@settings(deadline=None, max_examples=60)
-@given(hnp.arrays(np.float64, (1, 6, 7), elements=st.floats(-100, 100, width=32)))
-def test_qr_keeps_inner_products_of_dependent_and_zero_rows_too(x):
-    after = both(prepare(x[:, :2], x[:, 2:], "qr", scale=False))
-    np.testing.assert_allclose(after @ after.swapaxes(1, 2), x @ x.swapaxes(1, 2), atol=1e-9)
-
-
-@loop("method", ["knn", "simpleshot"])
-def test_a_method_that_looks_at_angles_and_distances_only_is_not_changed_by_qr(method):
-    labels = [[0, 0, 1, 1]] * BATCH
-    turned = solve(SUPPORT, labels, QUERY, method=method, preparation="task, l2, qr", dtype="float64")
-    plain = solve(SUPPORT, labels, QUERY, method=method, preparation="task, l2", dtype="float64")
-    np.testing.assert_allclose(turned.probabilities, plain.probabilities, atol=1e-10)
-    np.testing.assert_allclose(turned.outlier_scores, plain.outlier_scores, atol=1e-7)
 
 
 # --- replay ---

@@ -197,54 +197,7 @@ def test_torch_tensors_that_cannot_be_used_are_refused_too(torch):
 # ---- rows without a direction
 
 
-@loop("method", METHODS)
-@loop("preparation", PREPARATIONS)
-def test_rows_of_zeros_get_finite_answers_and_leave_the_others_theirs(method, preparation):
-    """Among the examples of a class, as a whole class, and in the pile."""
-    support = np.concatenate([SUPPORT, np.zeros((1, DIMENSION))])
-    query = np.concatenate([QUERY[:6], np.zeros((2, DIMENSION))])
-    result = answer(support, [*LABELS, 0], query, method=method, preparation=preparation, outlier_share=0.1)
-    for numbers in (result.probabilities, result.outlier_scores, result.confidence):
-        assert np.isfinite(numbers).all()
-    np.testing.assert_array_equal(result.closest[:6], TRUTH[:6])
-    np.testing.assert_allclose(result.probabilities[-1], result.probabilities[-2], rtol=1e-5)
-    support = spoiled(SUPPORT, slice(0, 2), 0.0)
-    # a prototype at zero may be drawn to any item: look before it moves
-    result = answer(support, method=method, preparation=preparation, **({"steps": 0} if method == "eol" else {}))
-    assert np.isfinite(result.probabilities).all()
-    np.testing.assert_array_equal(result.closest[2:6], TRUTH[2:6])
-
-
-@loop("method", METHODS)
-def test_a_row_equal_to_the_task_mean_is_as_near_to_all_classes_as_a_zero_row(method):
-    support = np.repeat(np.eye(DIMENSION)[:3], 2, axis=0) - 1 / 3 * np.eye(DIMENSION)[:3].sum(axis=0)
-    query = np.concatenate([support, np.zeros((1, DIMENSION))])  # the mean of all these is exactly zero, up to rounding
-    result = answer(support, LABELS, query, method=method, preparation="task, l2")
-    assert np.isfinite(result.probabilities).all()
-    np.testing.assert_array_equal(result.closest[:6], LABELS)
-    assert result.outlier_scores[-1] == result.outlier_scores.max()
-
-
-def test_a_task_of_zeros_prefers_no_class():
-    result = answer(SUPPORT * 0, LABELS, QUERY * 0)
-    np.testing.assert_allclose(result.probabilities, result.probabilities[0, 0], rtol=1e-5)
-
-
 # ---- how many classes, shots, queries
-
-
-@loop("method", METHODS)
-def test_shots_may_differ_and_one_class_alone_has_all_the_probability_of_being_known(method):
-    uneven = Task(np.concatenate([SUPPORT, items([0, 0, 0], seed=7)]), [*LABELS, 0, 0, 0], QUERY)
-    assert uneven.shots.tolist() == [[5, 2, 2]]
-    np.testing.assert_array_equal(solve(uneven, method=method, outlier_share=SHARE).labels, TRUTH)
-    result = answer(SUPPORT[:2], ["ant", "ant"], QUERY, method=method)
-    known = 1 - result.outlier_scores if method == "eol" else np.ones(len(QUERY))
-    np.testing.assert_allclose(result.probabilities[:, 0], known, atol=1e-6)
-    assert result.closest.tolist() == ["ant"] * len(QUERY)
-    if method != "simpleshot":  # one class is told from what is not it
-        result = answer(SUPPORT[:2], [7, 7], QUERY[[0, 1, 6, 7, 8]], method=method, outlier_share=0.6)
-        assert result.labels.tolist() == [7, 7, UNKNOWN, UNKNOWN, UNKNOWN]
 
 
 def test_tasks_of_a_batch_may_have_their_own_classes():
@@ -286,18 +239,6 @@ def test_labels_stay_what_they_are_however_they_are_held():
     assert answer(labels=LABELS + 0.5).labels.tolist() == [0.5, 0.5, 1.5, 1.5, 2.5, 2.5, -1, -1, -1]
     assert answer(labels=LABELS - 5).labels.tolist() == [-5, -5, -4, -4, -3, -3, -1, -1, -1]
     assert answer(SUPPORT[:4], LABELS[:4] == 1, QUERY[:4], outlier_share=0.1).labels.tolist() == [0, 0, 1, 1]
-
-
-@loop("method", METHODS)
-def test_duplicate_rows_get_one_answer_each(method):
-    twice = np.repeat(SUPPORT, 2, axis=0), np.repeat(LABELS, 2), np.repeat(QUERY, 2, axis=0)
-    doubled, plain = answer(*twice, method=method), answer(method=method)
-    np.testing.assert_array_equal(plain.labels, TRUTH)
-    np.testing.assert_array_equal(doubled.labels, np.repeat(TRUTH, 2))
-    np.testing.assert_allclose(doubled.probabilities[::2], doubled.probabilities[1::2], rtol=1e-5)
-    np.testing.assert_allclose(doubled.outlier_scores[::2], doubled.outlier_scores[1::2], rtol=1e-5)
-    if method != "knn":
-        np.testing.assert_allclose(doubled.probabilities[::2], plain.probabilities, atol=1e-5)
 
 
 def test_features_of_any_number_type_give_what_the_same_numbers_give_as_floats(torch):
@@ -520,23 +461,6 @@ def test_solve_each_equals_solving_each_alone(torch, method):
     assert solve_each([], method=method) == []
     with pytest.raises(ValueError, match=r"^outlier_share has 2 values for 7 tasks"):
         solve_each(tasks, method="eol", outlier_share=shares[:2])
-
-
-@loop("threads", [1, 3])
-def test_a_batch_cut_into_chunks_equals_its_tasks_alone(threads):
-    rng = np.random.default_rng(0)
-    n, queries = 20, 3000  # a few chunks
-    support, query = rng.normal(size=(n, 6, 32)), rng.normal(size=(n, queries, 32))
-    labels = np.stack([rng.permutation(LABELS) for _ in range(n)])
-    shares = np.linspace(0.1, 0.9, n)
-    options = {"steps": 3, "backend": "array", "preparation": "task, l2", "dtype": "float64"}
-    whole = solve(support, labels, query, method="eol", outlier_share=shares.tolist(), threads=threads, **options)
-    for i in (0, 6, 19):
-        alone = solve(support[i], labels[i], query[i], method="eol", outlier_share=shares[i], **options)
-        assert_same(whole[i], alone)
-        assert whole[i].outlier_share == shares[i]
-        name = "prepare.0.task"
-        np.testing.assert_allclose(whole[i].state[name], alone.state[name], rtol=1e-6)
 
 
 # ---- parameters

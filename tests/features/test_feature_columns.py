@@ -9,7 +9,6 @@ import pytest
 from piles import assert_refused
 from pyarrow import csv, parquet
 
-import handful as library
 from handful.features import FeatureTable, Protocol, concatenate, describe, draw, read, write
 
 FORMATS = ["t.parquet", "t.npz", "t.safetensors", "t.csv"]
@@ -125,21 +124,6 @@ def test_a_csv_of_features_alone_has_a_column_for_each(tmp_path):
         write(FeatureTable(np.eye(1), ["=1+1"]), tmp_path / "u.csv")
     with pytest.raises(ValueError, match="no place for base_mean"):
         write(table.replace(base_mean=[1.0, 2.0]), tmp_path / "u.csv")
-
-
-def test_labels_are_as_estimators_take_them(wide, tmp_path):
-    features = rows(10)
-    numbers = np.full(30, -1)
-    numbers[[0, 1, 10, 11]] = [3, 3, 5, 5]
-    named = [None if k < 0 else f"class {k}" for k in numbers]
-    found = []
-    for labels in (numbers, named):
-        table = read(write(FeatureTable(features, labels), tmp_path / "n.parquet"))
-        model = library.KDO(outlier_share=0.33).fit(table.features, table.labels)
-        found.append([str(label).removeprefix("class ") for label in model.transduction_])
-    assert [label.replace("unknown", "-1") for label in found[1]] == found[0]
-    assert found[0][:20] == ["3"] * 10 + ["5"] * 10
-    library.KDO().fit(*(lambda t: (t.features, t.labels))(read(wide / "t.csv", warn=False)))
 
 
 def test_tasks_are_drawn_from_labelled_rows_alone():

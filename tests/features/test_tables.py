@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from handful.features import FeatureTable, read
+from handful.features import read
 from handful.project.summary import almost_alike
+from handful.utils.files import class_name
 
 HEADER = "path,label,a,b,c"
 ROWS = ["p0,x,4,0.5,0.25", "p1,y,0.5,4,0.25", "p2,,4,0.25,0.5"]
@@ -73,19 +74,6 @@ def test_columns_of_any_kind_of_number_are_read(tmp_path):
     assert found.label_names == ["x", None]
 
 
-def test_large_whole_numbers_keep_their_digits(tmp_path):
-    values = [[2**40 + 1, 5], [2**40 + 3, 5]]
-    lists = read(save(tmp_path, {"embedding": pa.array(values, pa.list_(pa.int64()))}))
-    columns = read(save(tmp_path, {"a": [2**40 + 1, 2**40 + 3], "b": [5, 5]}))
-    np.testing.assert_array_equal(lists.features, values)
-    np.testing.assert_array_equal(columns.features, values)
-
-
-def test_words_and_dates_beside_the_features_are_passed_over(tmp_path):
-    path = text(tmp_path, "f,note,when,code,empty", "1,good,2024-01-01,A1,", "2,bad,2024-01-02,7,", "3,,,B2,")
-    np.testing.assert_array_equal(read(path).features, [[1], [2], [3]])
-
-
 def test_paths_are_kept_to_the_last_blank(tmp_path):
     path = text(tmp_path, "path,f", '" a.jpg ",1', "1.0,2", "  ,3", '"b\nc.jpg",4')
     assert read(path).names == [" a.jpg ", "1.0", "row 2", "b\nc.jpg"]
@@ -94,20 +82,15 @@ def test_paths_are_kept_to_the_last_blank(tmp_path):
 # ---- files as they are written
 
 
-def test_what_editors_add_changes_nothing(tmp_path):
-    for parts in ({"start": "\ufeff"}, {"end": "\n\n\n"}, {"end": ""}):
-        found = read(text(tmp_path, HEADER, *ROWS, **parts))
-        np.testing.assert_array_equal(found.features, FEATURES)
-        assert found.label_names == ["x", "y", None]
-        assert found.names == ["p0", "p1", "p2"]
-
-
 def test_a_csv_file_is_read_as_it_is_written(tmp_path):
     for content, features, labels, others in (
         ("f0,f1,label\n1,2,7\n3,4,8\n5,-6,\n", [[1, 2], [3, 4], [5, -6]], ["7", "8", None], {}),
         ('f0,label\n1.5,"two\nlines"\n2e-3,"a ""b"", c"\n', [[1.5], [0.002]], ["two\nlines", 'a "b", c'], {}),
         ("f0,f1,note\n 1.5 ,2,\n3,4 ,x\n", [[1.5, 2], [3, 4]], [None] * 2, {"note": [None, "x"]}),
         ("f0,ok,note\n1,true,NA\n2,false,\n", [[1], [2]], [None] * 2, {"ok": ["true", "false"], "note": ["NA", None]}),
+        ("f,f\n1,2\n3,4\n", [[1, 2], [3, 4]], [None] * 2, {}),
+        ("f,note,when\n1,good,2024-01-01\n2,,\n", [[1], [2]], [None] * 2,
+         {"note": ["good", None], "when": ["2024-01-01", None]}),
         ("f0,f1\n1,12345678901234567890\n2,3\n", [[1, 12345678901234567890], [2, 3]], [None] * 2, {}),
         (",id,day,f0\n0,007,2024-01-02,.5\n1,008,2024-01-03,.25\n", [[0.5], [0.25]], [None] * 2,
          {"id": ["007", "008"], "day": ["2024-01-02", "2024-01-03"]}),
@@ -159,11 +142,6 @@ def test_labels_of_a_parquet_may_be_numbers_too(tmp_path):
         assert read(save(tmp_path, {"embedding": X, "label": column})).label_names == labels
 
 
-def test_without_a_column_of_labels_no_row_has_one(tmp_path):
-    assert read(text(tmp_path, "f,kind", "1,a", "2,b")).label_names == [None, None]
-    assert read(text(tmp_path, "f,kind", "1,a", "2,b"), label="kind").label_names == ["a", "b"]
-
-
 def test_labels_are_compared_as_people_see_them(tmp_path):
     for labels, names in (
         ([" x", "x ", "\u00a0x"], ["x"] * 3),
@@ -180,6 +158,7 @@ def test_labels_are_compared_as_people_see_them(tmp_path):
 
 
 def test_names_that_are_almost_alike_are_told():
+    assert class_name("e\u0301") == "\u00e9"  # those of folders, which look the same
     assert almost_alike(["cat", "Cat", "c at", "dog", "\uff44og"]) == [
         ("cat", "Cat"),
         ("cat", "c at"),
@@ -239,10 +218,6 @@ def test_a_mistake_is_said_with_the_file_and_the_place(tmp_path):
         assert len(str(refused.value)) < 450, name
 
 
-def test_columns_of_one_name_are_all_features(tmp_path):
-    np.testing.assert_array_equal(read(text(tmp_path, "f,f,label", "1,2,a")).features, [[1, 2]])
-
-
 # ---- commands on such tables
 
 
@@ -264,33 +239,6 @@ def test_classes_that_differ_in_case_stay_two_and_it_is_said(handful, tmp_path):
     assert set(parquet.read_table("out/labels.parquet")["label"].to_pylist()) == {"a", "A", "unknown"}
 
 
-def test_no_class_is_called_unknown(handful, tmp_path):
-    for name in ("unknown", "Unknown", "UNKNOWN"):
-        done = handful("label", table(tmp_path, rows(), name), "-o", "out", "--overwrite")
-        assert done.returncode == 0, done.stderr
-        assert "examples of other things" in " ".join(done.stdout.split())
-        assert name not in {*parquet.read_table("out/labels.parquet")["closest"].to_pylist()}
-
-
-def test_folders_whose_names_look_the_same_are_one_class(tmp_path):
-    from PIL import Image
-
-    from handful.project.items import Reading, read_labelled
-
-    class Backbone:
-        kind, name, fingerprint, dimension, base = "pictures", "mean", "1", 3, None
-
-    def embed(folder, paths, backbone, what, progress, strict):
-        files = list(map(str, paths))
-        return FeatureTable(np.eye(len(files)), paths=files, hashes=files)
-
-    for i, folder in enumerate(["e\u0301", "\u00e9", "x"]):
-        (tmp_path / folder).mkdir()
-        Image.new("RGB", (4, 4), (i, 0, 0)).save(tmp_path / folder / "a.png")
-    items, _ = read_labelled(tmp_path, Reading("pictures", Backbone(), embedder=embed))
-    assert sorted(items.labels) == ["x", "\u00e9", "\u00e9"]
-
-
 def test_examples_that_are_all_the_same_are_refused(handful, tmp_path):
     for value in (0.0, 3.0):
         done = handful("label", table(tmp_path, np.full((18, 4), value)), "-o", "out")
@@ -306,14 +254,6 @@ def test_a_pile_of_one_item_is_labelled(handful, tmp_path):
         done = handful("label", "examples.parquet", "pile.parquet", "-o", "out", "--overwrite")
         assert done.returncode == 0, done.stderr
         assert parquet.read_table("out/labels.parquet")["label"].to_pylist() == [wanted]
-
-
-def test_copies_of_examples_in_the_pile_get_their_label(handful, tmp_path):
-    features = rows()
-    features[3:6], features[9:12] = features[:3], features[6:9]
-    done = handful("label", table(tmp_path, features), "-o", "out")
-    assert done.returncode == 0, done.stderr
-    assert parquet.read_table("out/labels.parquet")["label"].to_pylist()[:6] == ["x"] * 3 + ["y"] * 3
 
 
 # ---- columns of two tables

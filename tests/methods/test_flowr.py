@@ -11,7 +11,6 @@ import handful
 from handful.core.arrays import unit
 from handful.core.base import Base
 from handful.methods import flowr
-from handful.methods.registry import find_method
 
 
 def head_of(embedding, prior_mean, between, within, alpha=1.0, temperature=1.0):
@@ -87,29 +86,6 @@ def test_the_predictive_is_the_integral_over_the_mean():
         assert norm.pdf(e, mean[0, 0], variance[0, 0] ** 0.5) == pytest.approx(marginal, rel=1e-8)
 
 
-def test_the_prior_is_that_of_the_chinese_restaurant():
-    """Items that say nothing leave n_k / (n + alpha) and alpha / (n + alpha)."""
-    base = Base(np.zeros(2), {"flowr": head_of(np.zeros((2, 1)), 0, 1e-9, 1, alpha=2.0)})
-    support, labels = np.ones((6, 2)), [0, 0, 0, 1, 1, 2]
-    result = handful.solve(support, labels, np.ones((1, 2)), method="flowr", base=base, preparation="none")
-    np.testing.assert_allclose(result.probabilities[0], np.array([3, 2, 1]) / 8, atol=1e-6)
-    np.testing.assert_allclose(result.outlier_scores[0], 2 / 8, atol=1e-6)
-    other = handful.solve(support, labels, np.ones((1, 2)), method="flowr", base=base, preparation="none", alpha=6.0)
-    np.testing.assert_allclose(other.outlier_scores[0], 6 / 12, atol=1e-6)
-
-
-def test_a_flat_prior_and_equal_shots_are_the_nearest_mean():
-    """In the metric of s."""
-    rng = np.random.default_rng(2)
-    support, labels, query = random_task(rng, 1, [3, 3, 3, 3], 200, 6)
-    within = rng.uniform(0.1, 10, size=6)
-    base = Base(np.zeros(6), {"flowr": head_of(np.eye(6), 0, 1e9, within)})
-    means = np.array([support[0][labels[0] == k].mean(axis=0) for k in range(4)])
-    distances = ((query[0][:, None] - means) ** 2 / within).sum(axis=-1)
-    result = solve((support, labels, query), base)
-    np.testing.assert_array_equal(np.argsort(-result.probabilities[0], axis=-1), np.argsort(distances, axis=-1))
-
-
 @loop("arrivals", [False, True])
 @loop(("alpha", "score"), [(1e-30, 0), (1e30, 1)])
 def test_alpha_decides_whether_anything_is_new(task, alpha, score, arrivals):
@@ -171,24 +147,6 @@ def test_a_probability_is_never_above_one():
     assert flowr.known_and_new(p, 1)[1].max() <= 1
 
 
-def test_a_tiny_example_by_hand_in_two_orders():
-    """Two items at 4 and one at 0: who comes first opens the class, counts and sums end the same."""
-    base = Base(np.zeros(1), {"flowr": head_of(np.eye(1), 0, 9.0, 0.25)})
-    support, labels = np.zeros((1, 2, 1)), np.zeros((1, 2), int)
-    ends = []
-    for order in ([4.0, 0.0, 4.2], [0.0, 4.2, 4.0]):
-        result = solve((support, labels, np.array(order)[None, :, None]), base, arrivals=True)
-        np.testing.assert_array_equal(result.state["joined"][0], [0 if item == 0 else 1 for item in order])
-        ends.append(result.state)
-    for name, wanted in (("counts", [3, 2, 0, 0]), ("sums", [0, 8.2, 0, 0])):
-        for end in ends:
-            np.testing.assert_allclose(np.ravel(end[name]), wanted)
-    first = 2 * norm.pdf(4.0, 0, (1 / (1 / 9 + 2 / 0.25) + 0.25) ** 0.5)
-    new = norm.pdf(4.0, 0, (9 + 0.25) ** 0.5)
-    found = solve((support, labels, np.full((1, 1, 1), 4.0)), base, arrivals=True).outlier_scores[0, 0]
-    assert found == pytest.approx(new / (new + first), rel=1e-6)
-
-
 def test_an_estimator_grows_and_a_saved_one_scores_by_the_opened_classes(tmp_path):
     support, labels, query = (x[0] for x in random_task(np.random.default_rng(3), 1, [4, 5], 60, 6))
     given = {"base": base_for(6), "arrivals": True}
@@ -212,37 +170,7 @@ def test_a_state_with_too_few_classes_is_refused():
         flowr.score_new(state, np.zeros((1, 2, 10)), base=head_64(base_for(10)))
 
 
-def test_what_it_says_of_itself():
-    info = find_method("flowr").info
-    assert (info.score, info.base_part, info.preparation) == ("probability", "flowr", ("base", "l2"))
-    with pytest.raises(ValueError, match="alpha"):
-        solve(random_task(np.random.default_rng(0), 1, [2, 2], 3, 10), base_for(10), alpha=0.0)
-    with pytest.raises(ValueError, match="arrivals"):
-        solve(random_task(np.random.default_rng(0), 1, [2, 2], 3, 10), base_for(10), arrivals=2)
-
-
 # ------------------------------------------------------------------------------------------------- data of the model
-
-
-def test_on_data_of_the_model_itself_the_probability_of_a_new_class_is_calibrated():
-    """Class sizes, means and items are drawn from the model; the last item of a task is the query."""
-    rng = np.random.default_rng(0)
-    between, within, alpha, tasks, n = np.array([2.0, 0.5, 1.0]), np.array([0.5, 0.4, 0.3]), 1.5, 100_000, 6
-    head = head_of(np.eye(3), 0.2, between, within, alpha)
-    codes = np.zeros((tasks, n + 1), int)
-    for i in range(1, n + 1):  # sit down beside one of those who came before, or at a new table
-        seat = rng.uniform(0, i + alpha, size=tasks)
-        beside = codes[np.arange(tasks), np.minimum(seat.astype(int), i - 1)]
-        codes[:, i] = np.where(seat < i, beside, codes[:, :i].max(axis=1) + 1)
-    means = 0.2 + rng.normal(size=(tasks, n + 1, 3)) * between**0.5
-    items = np.take_along_axis(means, codes[..., None], axis=1) + rng.normal(size=(tasks, n + 1, 3)) * within**0.5
-    state = flowr.start(items[:, :-1], codes[:, :-1], None, head)  # tasks of few classes have empty ones at the end
-    predicted = flowr.score_new(state, items[:, -1:], base=head)[1][:, 0]
-    is_new = codes[:, -1] > codes[:, :-1].max(axis=1)
-    bins = np.minimum((predicted * 10).astype(int), 9)
-    for k in range(10):
-        assert (bins == k).sum() > 1000  # the standard error is below 1.6 points
-        assert abs(is_new[bins == k].mean() - predicted[bins == k].mean()) < 0.05
 
 
 def model_data(rng, classes=300, items=40):
@@ -293,18 +221,3 @@ def test_torch_gives_what_numpy_gives_with_arrivals(task):
     b = handful.solve(torch.tensor(support), labels, torch.tensor(query), **given)
     np.testing.assert_allclose(b.outlier_scores.numpy(), a.outlier_scores, atol=1e-9)
     np.testing.assert_array_equal(b.state["joined"].numpy(), a.state["joined"])
-
-
-def test_the_start_of_few_classes_of_unequal_size_in_many_features():
-    """Halves of an odd number of classes differ, and the embedding is no larger than the smaller half."""
-    from handful.training.heads import flowr as learning
-    from handful.training.heads.head import BaseItems
-
-    rng = np.random.default_rng(0)
-    codes = np.repeat(np.arange(7), [9, 6, 8, 7, 6, 9, 6])
-    features = unit(rng.normal(size=(len(codes), 60)) + 2 * rng.normal(size=(7, 60))[codes])
-    items = BaseItems(features, codes, np.arange(7), (1, 5), 2, features, codes)
-    arrays = learning.start(items, rng)
-    assert arrays["embedding"].shape[0] == 60
-    assert arrays["embedding"].shape[1] <= 27
-    assert all(np.isfinite(array).all() for array in arrays.values())

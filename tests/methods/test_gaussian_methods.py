@@ -7,7 +7,6 @@ import pytest
 from loops import loop
 from random_tasks import random_task
 from scipy.stats import multivariate_normal
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import handful
 
@@ -65,34 +64,6 @@ def test_gda_clip_is_the_papers_linear_classifier(shape):
             logits = [q @ precision @ mu + log(1 / len(shots)) - mu @ precision @ mu / 2 for mu in means]
             np.testing.assert_allclose(p, softmax_of(logits), atol=1e-9)
             assert outlier == pytest.approx(min((q - mu) @ precision @ (q - mu) for mu in means), rel=1e-9)
-
-
-class Ridge:
-    """A covariance estimator for scikit-learn: the inverse of a precision that is computed by hand."""
-
-    def __init__(self, precision):
-        self.precision = precision
-
-    def fit(self, X):
-        self.covariance_ = np.linalg.inv(self.precision)
-        return self
-
-
-def test_gda_clip_is_scikit_learns_discriminant_analysis_with_the_same_covariance():
-    support, labels, query = random_task(np.random.default_rng(1), 1, [5, 4, 6], 12, 10)
-    ridge = Ridge(ridge_precision(support[0], labels[0]))
-    model = LinearDiscriminantAnalysis(solver="lsqr", covariance_estimator=ridge, priors=np.full(3, 1 / 3))
-    expected = model.fit(support[0], labels[0]).predict_proba(query[0])
-    np.testing.assert_allclose(run("gda_clip", support, labels, query).probabilities[0], expected, atol=1e-9)
-
-
-@loop("dimension", [6, 30])
-def test_gda_clip_ranks_as_gda_with_the_shrinkage_of_its_ridge(dimension):
-    task = random_task(np.random.default_rng(2), 2, [5, 4, 6], 20, dimension)
-    scores = run("gda_clip", *task).outlier_scores
-    other = run("gda", *task, shrinkage=dimension / (dimension + 14)).outlier_scores  # 15 examples
-    for one, two in zip(scores, other, strict=True):
-        np.testing.assert_allclose(one / two, one[0] / two[0], rtol=1e-9)
 
 
 @loop("shots", [(1,), (1, 1, 1), (4, 4)])
@@ -167,34 +138,6 @@ def test_transclip_is_its_equations_item_by_item(shape):
         z, scores, _, _ = transclip_by_hand(support[i], labels[i], query[i], **KNOBS)
         np.testing.assert_allclose(result.probabilities[i], z, atol=1e-9)
         np.testing.assert_allclose(result.outlier_scores[i], scores, atol=1e-9)
-
-
-@loop("shots", [[5, 4, 6], [2, 7, 3]])
-def test_transclip_without_votes_and_pile_is_the_gaussian_classifier_of_the_support(shots):
-    """With the temperature D it is the posterior of the mixture itself."""
-    support, labels, query = random_task(np.random.default_rng(5), 1, shots, 10, 8)
-    knobs = {"gamma": 1e9, "strength": 0.0, "shrinkage": 0.1, "temperature": 8.0}
-    result = run("transclip", support, labels, query, **knobs)
-    support, query, labels = unit(support[0]), unit(query[0]), labels[0]
-    means = unit(means_of(support, labels))
-    v = ((support - means[labels]) ** 2).mean(axis=0)
-    covariance = np.diag(0.9 * v + 0.1 * v.mean())
-    densities = np.array([[multivariate_normal.pdf(q, m, covariance) for m in means] for q in query])
-    np.testing.assert_allclose(result.probabilities[0], densities / densities.sum(axis=1, keepdims=True), atol=1e-6)
-    order = result.outlier_scores[0] + np.log(densities.sum(axis=1))
-    np.testing.assert_allclose(order, order[0], atol=1e-6)
-
-
-def test_transclip_with_one_variance_and_no_pile_orders_classes_as_the_cosine():
-    task = random_task(np.random.default_rng(6), 2, [3, 3, 3], 20, 10)
-    classes = [
-        result.probabilities.argmax(axis=-1)
-        for result in (
-            run("transclip", *task, preparation="l2", gamma=1e9, strength=0.0),
-            run("simpleshot", *task, preparation="l2"),
-        )
-    ]
-    np.testing.assert_array_equal(*classes)
 
 
 def test_a_new_item_takes_the_votes_of_its_nearest_of_the_pile_in_transclip():

@@ -10,7 +10,7 @@ from random_tasks import random_task
 from safetensors.numpy import load_file, save_file
 
 import handful
-from handful.bench import BENCHMARKS, Store, parse_methods, run
+from handful.bench import BENCHMARKS, parse_methods, run
 from handful.bench.report import perform
 from handful.core.arrays import one_hot
 from handful.core.base import Base, is_base, read_base
@@ -379,7 +379,7 @@ def test_a_benchmark_says_what_is_missing_in_its_base(tmp_path):
 
 def test_results_are_kept_by_what_is_in_the_base(tmp_path):
     """Another base of the same name and mean is another configuration, and a method that needs none does not mind."""
-    features, store = crowded(seed=1), Store(tmp_path)
+    features, store = crowded(seed=1), tmp_path
     one, other = base_for(16), base_for(16)
     other.heads["feat"]["output"][0, 0] += 1
     for base in (one, Base(other.mean, other.heads, other.negatives, other.about)):
@@ -395,22 +395,22 @@ def test_two_bases_in_one_table_and_the_mean_that_features_bring(tmp_path):
     make, _ = BENCHMARKS["balanced"]
     both = make(SMALL["protocol"], parse_methods(f"feat,feat:base={path},simpleshot"))
     carrying = FeatureTable(features.features, features.labels, base_mean=base_for(16).mean)
-    given = run(both, carrying, base_for(16, seed=1), Store(tmp_path), tasks=3)
+    given = run(both, carrying, base_for(16, seed=1), tmp_path, tasks=3)
     rows = [row for _, row in given.figures]
     assert rows == ["FEAT", f"FEAT (base={path})", "SimpleShot"]
     column = both.columns[0]
     assert not np.array_equal(given[column, rows[0]]["auroc"], given[column, rows[1]]["auroc"])
     plain = make(SMALL["protocol"], parse_methods("simpleshot"))
     by_mean = [
-        run(plain, features, Base(base_for(16).mean + 1), Store(tmp_path), tasks=3),
+        run(plain, features, Base(base_for(16).mean + 1), tmp_path, tasks=3),
         run(
             plain,
             FeatureTable(features.features, features.labels, base_mean=base_for(16).mean + 1),
             None,
-            Store(tmp_path),
+            tmp_path,
             tasks=3,
         ),
-        run(plain, features, None, Store(tmp_path), tasks=3),
+        run(plain, features, None, tmp_path, tasks=3),
     ]
     found = [r[column, "SimpleShot"]["auroc"] for r in by_mean]
     np.testing.assert_array_equal(found[0], found[1])

@@ -99,19 +99,6 @@ def test_a_share_beside_0_or_1_gives_finite_answers(episodes, name, backend):
             assert (result.outlier_scores.mean() > 0.5) == is_unknown, (n_query, share)
 
 
-def test_the_classes_of_known_items_are_nudged_towards_equal_sizes_but_not_forced():
-    protocol = Protocol(queries=20, outlier_queries=10)
-    equal = draw(*digits(), protocol, seed=1, tasks=20)
-    found = handful.solve(equal.task, method="kdo", outlier_share=1 / 3)
-    spread = found.probabilities.mean(axis=1).std(axis=1).mean()
-    assert spread < 0.01  # of 2 / 15 each
-    unequal = draw(*digits(), Protocol(queries=20, outlier_queries=10, unequal_queries=1.0), seed=1, tasks=20)
-    found = handful.solve(unequal.task, method="kdo", outlier_share=1 / 3)
-    sizes = (unequal.truth[..., None] == np.arange(5)).mean(axis=1)
-    assert found.probabilities.mean(axis=1).std(axis=1).mean() > 2 * spread
-    assert np.corrcoef(found.probabilities.mean(axis=1).ravel(), sizes.ravel())[0, 1] > 0.5
-
-
 def test_without_the_share_kdo_averages_over_those_that_may_be_true(episodes):
     """By the posterior's weights, of KDO at each share."""
     found = handful.solve(episodes.task, method="kdo", dtype="float64")

@@ -14,8 +14,7 @@ from random_tasks import random_task
 
 import handful
 from handful.methods.openmax import weibull_fit
-from handful.methods.pt_map import transport
-from handful.methods.scores import entropy, maxprob
+from handful.methods.registry import entropy, maxprob
 from handful.solving import get_solver
 
 NEEDS = {"ood": "pyod"}  # extra -> a package it brings
@@ -316,47 +315,6 @@ def rectified_by_hand(support, labels, query):
     return prototypes
 
 
-def bdcspn_by_hand(support, labels, query):
-    prototypes = rectified_by_hand(support, labels, query)
-    p = np.array([softmax_of([cosine(q, c) for c in prototypes]) for q in query])
-    return p, -p.max(axis=1)
-
-
-def laplacianshot_by_hand(support, labels, query):
-    prototypes = rectified_by_hand(support, labels, query)
-    a = np.array([[float((q - c) @ (q - c)) for c in prototypes] for q in query])
-    n = len(query)
-    w = np.zeros((n, n))
-    for i in range(n):
-        others = sorted((float((query[i] - query[j]) @ (query[i] - query[j])), j) for j in range(n) if j != i)
-        for _, j in others[:2]:
-            w[i, j] = 1
-    y, energy = np.array([softmax_of(-row) for row in a]), None
-    for i in range(20):
-        y = np.array([softmax_of(row) for row in -a + 0.1 * w @ y])
-        now = (y * np.log(np.maximum(y, 1e-20)) + a * y - 0.1 * (w @ y) * y).sum()
-        if i >= 2 and abs(now - energy) <= 1e-6 * abs(energy):
-            break
-        energy = now
-    return y, -y.max(axis=1)
-
-
-def oslo_by_hand(support, labels, query):
-    ways = labels.max() + 1
-    c, z = means_of(support, labels), np.full((len(query), ways), 1 / ways)
-    for _ in range(2):
-        xi = []
-        for i, q in enumerate(query):
-            xi.append(1 / (1 + exp(-sum(z[i, j] * cosine(q, c[j]) for j in range(ways)) / 0.05)))
-            z[i] = softmax_of([xi[i] * cosine(q, c[j]) / 0.1 for j in range(ways)])
-        for j in range(ways):
-            own = support[labels == j]
-            weights = [xi[i] * z[i, j] for i in range(len(query))]
-            pull = own.sum(axis=0) + sum(w * q for w, q in zip(weights, query, strict=True))
-            c[j] = pull / (len(own) + sum(weights))
-    return np.array([softmax_of([cosine(q, m) for m in c]) for q in query]), 1 - np.array(xi)
-
-
 def soft_kmeans_by_hand(support, labels, query, *, rounds, radius, temperature, beta, gamma):
     ways = labels.max() + 1
     c = means_of(support, labels)
@@ -377,33 +335,6 @@ def soft_kmeans_by_hand(support, labels, query, *, rounds, radius, temperature, 
     return z[:, :ways], z[:, ways]
 
 
-def sinkhorn(kernel, column_sum):
-    """Plain scaling of rows and columns in turn, long enough."""
-    u, v = np.ones(len(kernel)), np.ones(kernel.shape[1])
-    for _ in range(3000):
-        u = 1 / (kernel @ v)
-        v = column_sum / (kernel.T @ u)
-    return u[:, None] * kernel * v
-
-
-def pt_map_by_hand(support, labels, query):
-    ways = labels.max() + 1
-    c, column_sum = np.array(means_of(support, labels)), len(query) // ways
-
-    def plan():
-        return sinkhorn(np.exp(-10 * ((query[:, None] - c) ** 2).sum(axis=-1)), column_sum)
-
-    for _ in range(10):
-        p = plan()
-        for j in range(ways):
-            own = support[labels == j]
-            mean = (own.sum(axis=0) + p[:, j] @ query) / (len(own) + p[:, j].sum())
-            c[j] += 0.2 * (mean - c[j])
-    p = plan()
-    p /= p.sum(axis=1, keepdims=True)
-    return p, -p.max(axis=1)
-
-
 def rpl_start(support, labels):
     means = means_of(support, labels)
     points = np.array([np.mean([m for k, m in enumerate(means) if k != j], axis=0) for j in range(len(means))])
@@ -411,28 +342,15 @@ def rpl_start(support, labels):
     return points, np.array(margin)
 
 
-BY_HAND = {
-    "bdcspn": (bdcspn_by_hand, {}),
-    "laplacianshot": (laplacianshot_by_hand, {}),
-    "oslo": (oslo_by_hand, {}),
-    "soft_kmeans": (soft_kmeans_by_hand, {"rounds": 4, "radius": 1.3, "temperature": 2.0, "beta": 0.8, "gamma": 4.0}),
-    "pt_map": (pt_map_by_hand, {}),
-}
-
-
-@loop("n_query", [16, 18])  # as many for each class, and two too many
-@loop("name", BY_HAND)
-def test_it_is_its_equations_item_by_item(name, n_query):
-    """Its transport comes to rest at a tolerance of 1e-6, so PT-MAP is that near; the rest are exact."""
-    by_hand, knobs = BY_HAND[name]
-    support, labels, query = random_task(np.random.default_rng(n_query), 2, [5, 4, 6, 5], n_query, 8)
+def test_soft_kmeans_is_its_equations_item_by_item():
+    knobs = {"rounds": 4, "radius": 1.3, "temperature": 2.0, "beta": 0.8, "gamma": 4.0}
+    support, labels, query = random_task(np.random.default_rng(16), 2, [5, 4, 6, 5], 18, 8)
     support, query = support / 4, query / 4  # distances around 1
-    result = run(name, support, labels, query, preparation="none", **knobs)
+    result = run("soft_kmeans", support, labels, query, preparation="none", **knobs)
     for i in range(2):
-        p, scores = by_hand(support[i], labels[i], query[i], **knobs)
-        near = {"atol": 1e-4 if name == "pt_map" else 1e-10, "rtol": 0}
-        np.testing.assert_allclose(result.probabilities[i], p, **near)
-        np.testing.assert_allclose(result.outlier_scores[i], scores, **near)
+        p, scores = soft_kmeans_by_hand(support[i], labels[i], query[i], **knobs)
+        np.testing.assert_allclose(result.probabilities[i], p, atol=1e-10)
+        np.testing.assert_allclose(result.outlier_scores[i], scores, atol=1e-10)
 
 
 def test_sigmoids_saturate_without_overflow():
@@ -447,28 +365,6 @@ def test_sigmoids_saturate_without_overflow():
     p, scores = soft_kmeans_by_hand(*(x[0] for x in (support, labels, query)), **knobs)
     np.testing.assert_allclose(steep.probabilities[0], p, atol=1e-5)
     np.testing.assert_allclose(steep.outlier_scores[0], scores, atol=1e-5)
-
-
-def test_transport_is_the_one_plan_of_its_form_with_these_sums():
-    """Row scaling times kernel times column scaling, with the wanted sums: there is only one such plan."""
-    distances = np.random.default_rng(4).uniform(0, 1, size=(3, 12, 4))
-    plan, columns = transport(distances, 5.0, 3)
-    np.testing.assert_allclose(plan.sum(axis=2), 1, atol=1e-5)
-    np.testing.assert_allclose(plan.sum(axis=1), 3, atol=1e-5)
-    scaling = np.log(plan) + 5.0 * distances
-    left = scaling - scaling.mean(axis=1, keepdims=True) - scaling.mean(axis=2, keepdims=True)
-    np.testing.assert_allclose(left, -scaling.mean(axis=(1, 2), keepdims=True) + 0 * left, atol=1e-12)
-    np.testing.assert_allclose(np.diff(columns[:, 0]), np.diff(scaling[:, 0]), atol=1e-12)
-    for one, d in zip(plan, distances, strict=True):
-        np.testing.assert_allclose(one, sinkhorn(np.exp(-5 * d), 3), atol=1e-5)
-
-
-def test_transport_of_fewer_items_than_classes_leaves_the_columns_alone():
-    distances = np.random.default_rng(5).uniform(0, 1, size=(2, 3, 4))
-    plan, columns = transport(distances, 5.0, 0)
-    np.testing.assert_allclose(plan[1, 2], softmax_of(-5 * distances[1, 2]))
-    assert columns.shape == (2, 1, 4)
-    assert not columns.any()
 
 
 def test_weibull_fit_is_the_maximum_likelihood_of_the_largest_values():
@@ -509,21 +405,6 @@ def test_openmax_revises_an_item_as_by_hand(shots):
         np.testing.assert_allclose(p, (1 - expected) * softmax_of(v), atol=1e-4)
 
 
-def test_openmax_with_the_fit_switched_off_is_a_softmax_with_a_zero():
-    support, labels, query = random_task(np.random.default_rng(8), 1, [3, 4], 5, 6)
-    result = run("openmax", support, labels, query, preparation="none", weibull=False)
-    for i, item in enumerate(query[0]):
-        p = softmax_of([*(-np.linalg.norm(item - m) for m in means_of(support[0], labels[0])), 0.0])
-        np.testing.assert_allclose(result.probabilities[0, i], p[:2], atol=1e-12)
-        assert result.outlier_scores[0, i] == pytest.approx(p[2], abs=1e-12)
-
-
-def test_openmax_takes_copies_of_an_example_for_one_example():
-    support, labels, query = random_task(np.random.default_rng(9), 1, [1, 1, 1], 5, 6)
-    once = run("openmax", support, labels, query, preparation="l2")
-    same(run("openmax", np.repeat(support, 4, axis=1), np.repeat(labels, 4, axis=1), query, preparation="l2"), once)
-
-
 @loop(("k", "neighbours"), [(1, 1), (3, 3), (100, 15)])  # more than there are: all of them
 def test_knn_is_scikit_learns_mean_distance(k, neighbours):
     from sklearn.neighbors import NearestNeighbors
@@ -552,69 +433,21 @@ def test_gda_is_the_mahalanobis_distance_of_scikit_learns_shrunk_covariance():
     same(relative, run("relative_mahalanobis", support, labels, query, preparation="none", shrinkage=None))
 
 
-def test_gda_with_a_full_shrinkage_is_the_nearest_class_mean():
-    support, labels, query = random_task(np.random.default_rng(14), 1, [3, 3], 9, 6)
-    result = run("gda", support, labels, query, preparation="none", shrinkage=1.0)
-    means = np.array(means_of(support[0], labels[0]))
-    squares = ((query[0][:, None] - means) ** 2).sum(axis=-1).min(axis=1)
-    variance = ((support[0] - means[labels[0]]) ** 2).mean()
-    np.testing.assert_allclose(result.outlier_scores[0], squares / variance, rtol=1e-4)
-
-
-@loop(
-    ("name", "shots"),
-    # A background of few copies is flat: there relative_mahalanobis has no order that could be expected.
-    [*(("gda", shots) for shots in [(1, 1, 1), (1,), (3,), (4, 4)]), ("relative_mahalanobis", (1,)),
-     ("relative_mahalanobis", (3,)), ("relative_mahalanobis", (1, 1, 1, 1))],
-)  # fmt: skip
-def test_gaussians_order_items_by_distance_also_where_examples_show_no_covariance(name, shots):
-    rng = np.random.default_rng(15)
-    centres = np.eye(8)[: len(shots)]
-    support = np.repeat(centres, shots, axis=0)[None]  # copies: no covariance within a class
-    labels = np.repeat(np.arange(len(shots)), shots)[None]
-    query = np.concatenate([centres + 0.05 * rng.normal(size=centres.shape), 2 * np.eye(8)[7:]])[None]
-    result = run(name, support, labels, query, preparation="none")
-    assert np.isfinite(result.outlier_scores).all()
-    assert result.outlier_scores[0].argmax() == len(shots)
-
-
 def test_maxprob_and_entropy_by_hand():
     p = np.array([[0.5, 0.5], [1.0, 0.0], [0.25, 0.75]])
     np.testing.assert_array_equal(maxprob(p), [-0.5, -1.0, -0.75])
     np.testing.assert_allclose(entropy(p), [log(2), 0, -0.25 * log(0.25) - 0.75 * log(0.75)], atol=1e-11)
 
 
-def test_simpleshot_by_hand():
-    support, labels, query = random_task(np.random.default_rng(12), 1, [2, 3, 4], 6, 5)
-    result = run("simpleshot", support, labels, query, preparation="none", temperature=3.0)
-    for i, q in enumerate(query[0]):
-        p = softmax_of([3 * cosine(q, m) for m in means_of(support[0], labels[0])])
-        np.testing.assert_allclose(result.probabilities[0, i], p, atol=1e-12)
-        assert result.outlier_scores[0, i] == pytest.approx(-p.max(), abs=1e-12)
-
-
-@loop(
-    ("name", "model", "options", "knobs"),
-    [
-        ("iforest", "IForest", {"n_estimators": 15, "max_features": 0.75, "random_state": 4}, {"trees": 15}),
-        ("ocsvm", "OCSVM", {"kernel": "poly", "shrinking": True}, {}),
-        ("pca", "PCA", {"n_components": 1, "whiten": True}, {}),
-        ("copod", "COPOD", {}, {}),
-    ],
-)
-def test_detectors_are_pyods_on_centred_unit_features(batch, name, model, options, knobs):
-    models = pytest.importorskip(f"pyod.models.{name}")
-    knobs = knobs | ({"random_state": 4} if name == "iforest" else {})
-    result = run(name, *batch, **knobs)
+def test_isolation_forest_is_pyods_on_centred_unit_features(batch):
+    models = pytest.importorskip("pyod.models.iforest")
+    result = run("iforest", *batch, trees=15, random_state=4)
     support, _, query = (x[2] for x in batch)
-    both = np.concatenate([support, query])
-    both = both - both.mean(axis=0)
+    both = np.concatenate([support, query]) - np.concatenate([support, query]).mean(axis=0)
     both /= np.linalg.norm(both, axis=1, keepdims=True)
-    fitted = getattr(models, model)(**options).fit(both[: len(support)])
-    expected = fitted.decision_function(both[len(support) :])
-    np.testing.assert_allclose(result.outlier_scores[2], expected, rtol=1e-9)
-    same_classes = run("simpleshot", *batch).probabilities
-    np.testing.assert_allclose(result.probabilities, same_classes, atol=1e-12)
+    fitted = models.IForest(n_estimators=15, max_features=0.75, random_state=4).fit(both[: len(support)])
+    np.testing.assert_allclose(result.outlier_scores[2], fitted.decision_function(both[len(support) :]), rtol=1e-9)
+    np.testing.assert_allclose(result.probabilities, run("simpleshot", *batch).probabilities, atol=1e-12)
 
 
 # ----------------------------------------------------------------- methods that descend: five steps of torch's autograd
@@ -679,80 +512,6 @@ def test_rpl_follows_autograd(one):
     d = ((task[2][0][:, None] - points) ** 2).sum(axis=-1)
     np.testing.assert_allclose(result.outlier_scores[0], -d.max(axis=1), atol=1e-7)
     np.testing.assert_allclose(result.probabilities[0], [softmax_of(0.5 * row) for row in d], atol=1e-8)
-
-
-def eol_loss(torch, l_support, labels, l_query):
-    b, n = 0.3, l_support.shape[1]
-
-    def joint(l):
-        known = torch.sigmoid(torch.logsumexp(l, dim=1) - log(n) + log(b))
-        return known[:, None] * torch.softmax(l, dim=1)
-
-    p = joint(l_query)
-    m, m_out = n / (1 - b) * p.mean(dim=0), (1 - p.sum(dim=1)).mean() / b
-    ce = -torch.log(joint(l_support)[torch.arange(len(labels)), labels]).mean()
-    co = -(p * torch.log(p)).sum(dim=1).mean()
-    return ce + co / n + (m * torch.log(m)).mean() + m_out * torch.log(m_out)
-
-
-def ostim_loss(torch, l_support, labels, l_query):
-    def all_outputs(l):
-        return torch.cat([l, -l.mean(dim=1, keepdim=True)], dim=1)
-
-    p = torch.softmax(all_outputs(l_query), dim=1)
-    m = p.mean(dim=0)
-    ce = torch.nn.functional.cross_entropy(all_outputs(l_support), labels)
-    return ce - 0.1 * (p * torch.log(p)).sum(dim=1).mean() + (m * torch.log(m)).sum()
-
-
-def tim_gd_loss(torch, l_support, labels, l_query):
-    p = torch.softmax(l_query, dim=1)
-    m = p.mean(dim=0)
-    ce = torch.nn.functional.cross_entropy(l_support, labels)
-    return ce + (m * torch.log(m)).sum() - 0.1 * (p * torch.log(p)).sum(dim=1).mean()
-
-
-def finetune_loss(torch, l_support, labels, l_query):
-    return torch.nn.functional.cross_entropy(l_support, labels)
-
-
-ENGINE = {
-    "eol": (eol_loss, {"b": 0.3, "learn": ("prototypes",)}),
-    "ostim": (ostim_loss, {}),
-    "tim_gd": (tim_gd_loss, {}),
-    "finetune": (finetune_loss, {}),
-}
-
-
-@loop("name", ENGINE)
-def test_methods_on_the_engine_follow_autograd(one, name):
-    """The mean is subtracted inside: OSTIM's own equations, and what centring first means for the others."""
-    import torch
-
-    loss, knobs = ENGINE[name]
-    support, labels, query, task = one
-    mu = torch.cat([support, query]).mean(dim=0)
-
-    def logits(items, c):
-        return 6 * torch.nn.functional.normalize(items - mu) @ torch.nn.functional.normalize(c - mu).T
-
-    def total(c):
-        return loss(torch, logits(support, c), labels, logits(query, c))
-
-    (c,) = descent([np.array(means_of(task[0][0], task[1][0]))], total, 0.01)
-    knobs = knobs | {"temperature": 6.0, "steps": 5, "learning_rate": 0.01}
-    result = run(name, *task, preparation="task", backend="array", **knobs)
-    np.testing.assert_allclose(result.state["prototypes"][0], c - mu.numpy(), atol=1e-8)
-    l = logits(query, torch.tensor(c))
-    if name == "eol":
-        scores = 1 - torch.sigmoid(torch.logsumexp(l, dim=1) - log(3) + log(0.3))
-    elif name == "ostim":
-        scores = torch.softmax(torch.cat([l, -l.mean(dim=1, keepdim=True)], dim=1), dim=1)[:, -1]
-    else:
-        scores = -torch.softmax(l, dim=1).max(dim=1).values
-    np.testing.assert_allclose(result.outlier_scores[0], scores.numpy(), atol=1e-8)
-    if name != "eol":  # which refines its prototypes once more for the classes
-        np.testing.assert_allclose(result.probabilities[0], torch.softmax(l, dim=1).numpy(), atol=1e-8)
 
 
 # --------------------------------------------------------------------------------------------- the scikit-learn face

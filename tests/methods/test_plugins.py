@@ -18,7 +18,7 @@ MANHATTAN = '''
 import numpy as np
 from handful import register
 from handful.methods import Info, Solution
-from handful.core.parameters import Number
+from handful.core.parameters import NotNegative, Positive
 
 
 INFO = Info(
@@ -38,8 +38,8 @@ INFO = Info(
 )
 
 
-@register(INFO, rules={"scale": Number(0), "floor": Number(0, closed=True, optional=True)})
-def manhattan(support, labels, query, *, scale=1.0, floor=None):
+@register(INFO)
+def manhattan(support, labels, query, *, scale: Positive = 1.0, floor: NotNegative = None):
     away = scale * np.abs(query[:, :, None] - support[:, None]).sum(axis=-1)  # [B, Q, S]
     nearest = np.take_along_axis(labels, away.argmin(axis=-1), axis=1)
     return Solution(np.eye(labels.max() + 1)[nearest], np.maximum(away.min(axis=-1), floor))

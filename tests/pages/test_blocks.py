@@ -24,12 +24,10 @@ def pages_to_run():
     """A case for each page; another one, with the marker, for a page of which some blocks need torch."""
     for page in PAGES:
         needs = {block.need for block in BLOCKS if block.page == page and block.runs}
-        if page.parent.name == "tutorials" and page.name in TUTORIALS:
-            continue
-        for need in sorted(needs, key=str):
-            marks = [getattr(pytest.mark, need)] if need else []
+        is_tutorial = page.parent.name == "tutorials" and page.name in TUTORIALS
+        for need in () if is_tutorial else sorted(needs, key=str):
             name = str(page.relative_to(ROOT)) + (f" with {need}" if need else "")
-            yield pytest.param(page, need, marks=marks, id=name)
+            yield pytest.param(page, need, marks=[getattr(pytest.mark, need)] if need else [], id=name)
 
 
 @pytest.mark.parametrize(("page", "need"), list(pages_to_run()))
@@ -40,7 +38,11 @@ def test_the_blocks_of_a_page_run_when_they_are_pasted_alone(page, need, own_cac
     assert [line for line in lines if not is_printed(line, "\n".join(printed))] == []
 
 
-def test_a_block_that_fails_would_be_noticed(tmp_path):
+def test_a_block_that_fails_and_an_output_that_is_not_printed_would_be_noticed(tmp_path):
+    part, printed = "24 were labelled (12 box, 12 disc)", "the pile\n25 were labelled (13 box,\n12 disc) and"
+    assert is_printed(part, printed, within=1)
+    assert not is_printed(part, printed, within=0)
+    assert not is_printed("24 were labelled (12 box, 12 dice)", printed)
     for number, (second, alone) in enumerate(
         (("sh\nfalse\ntrue", False), ("python\nprint(nowhere)", False), ("python\nprint(here)", True))
     ):
@@ -55,15 +57,12 @@ def test_a_block_that_fails_would_be_noticed(tmp_path):
     assert run_page(page, tmp_path / "following") == ["", "1\n"]
 
 
-def test_every_block_says_what_it_is():
+def test_every_block_says_what_it_is_and_only_downloads_are_not_run():
     kinds = {"python", "sh", "json"} | SHOWN_ONLY
     assert [f"{block}: {block.kind!r}" for block in BLOCKS if block.kind not in kinds] == []
     for block in BLOCKS:
         if block.kind == "json":
             json.loads(block.code)
-
-
-def test_only_downloads_are_not_run():
     left_out = [block for block in BLOCKS if block.reason is not None]
     assert all("download" in block.reason for block in left_out)
     assert len(left_out) <= 4, list(map(str, left_out))

@@ -20,6 +20,7 @@ spec = importlib.util.spec_from_file_location("site_examples", ROOT / "docs" / "
 site = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(site)
 
+READS = ("examples", "docs/site_examples.py")
 NOTEBOOKS = sorted(path.name for path in EXAMPLES.glob("*.ipynb"))
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 MODULES = {  # by extra: what it installs
@@ -63,18 +64,16 @@ PRINTED = {  # by script: a pattern of what it prints, and the limits of the num
 }  # fmt: skip
 
 
+def read(name):
+    return nbformat.read(EXAMPLES / name, as_version=4)
+
+
 def source_of(name):
     """The text of an example, and its code alone."""
     if name.endswith(".py"):
-        text = (EXAMPLES / name).read_text("utf-8")
-        return text, text
+        return ((EXAMPLES / name).read_text("utf-8"),) * 2
     cells = read(name).cells
-    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-    return "\n".join(cell.source for cell in cells), code
-
-
-def read(name):
-    return nbformat.read(EXAMPLES / name, as_version=4)
+    return "\n".join(cell.source for cell in cells), "\n".join(c.source for c in cells if c.cell_type == "code")
 
 
 def extras_of(text):
@@ -89,15 +88,6 @@ def skip_if_missing(name):
         pytest.skip(f"{name} needs {', '.join(missing)}")
 
 
-def executed(name):
-    """The notebook with outputs, and the values of its figures."""
-    notebook = read(name)
-    pairs = ", ".join(f"{expression!r}: float({expression})" for expression in FIGURES.get(name, {}))
-    notebook.cells.append(nbformat.v4.new_code_cell(f"import json\nprint(json.dumps({{{pairs}}}))"))
-    notebook = site.run_notebook(notebook)
-    return notebook, json.loads(notebook.cells.pop().outputs[0].text)
-
-
 def check_limits(values, limits):
     outside = {name: (values[name], span) for name, span in limits.items() if not span[0] <= values[name] <= span[1]}
     assert not outside, f"value, limits: {outside}"
@@ -108,29 +98,24 @@ def check_limits(values, limits):
 def test_a_notebook_runs_and_becomes_a_page(name):
     """Without warnings, with its figures within their limits, and a picture wherever it has a text for one."""
     skip_if_missing(name)
-    notebook, values = executed(name)
+    notebook, figures = read(name), FIGURES.get(name, {})
+    pairs = ", ".join(f"{expression!r}: float({expression})" for expression in figures)
+    notebook.cells.append(nbformat.v4.new_code_cell(f"import json\nprint(json.dumps({{{pairs}}}))"))
+    notebook = site.run_notebook(notebook)
+    check_limits(json.loads(notebook.cells.pop().outputs[0].text), figures)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     outputs = [output for cell in code for output in cell.outputs]
     assert {output.output_type for output in outputs} == {"stream", "execute_result", "display_data"}
     assert [output.text for output in outputs if output.get("name") == "stderr"] == []
-    check_limits(values, FIGURES.get(name, {}))
     pictures = [sum("image/png" in output.get("data", {}) for output in cell.outputs) for cell in code]
     assert sum(pictures) > 0
     for cell, count in zip(code, pictures, strict=True):
         assert count == ("alt" in cell.metadata), cell.source
-    check_page(notebook, name)
-
-
-def check_page(notebook, name):
-    """The page of a notebook has one title, and its pictures are small. (The build of the site follows its links.)"""
-    files = site.to_markdown(notebook, name)
+    files = site.to_markdown(notebook, name)  # the build of the site follows its links
     page = files.pop(f"examples/{Path(name).stem}.md")
     assert page.startswith("# ")
-    pictures = re.findall(r"!\[([^\]]+)\]\((\S+)\)", page)
-    assert {f"examples/{path}" for _, path in pictures} == files.keys()
-    for content in files.values():
-        assert content.startswith(b"\x89PNG")
-        assert len(content) < 200_000
+    assert {f"examples/{path}" for path in re.findall(r"!\[[^\]]+\]\((\S+)\)", page)} == files.keys()
+    assert all(content.startswith(b"\x89PNG") and len(content) < 200_000 for content in files.values())
 
 
 @pytest.mark.slow
@@ -173,14 +158,11 @@ def test_the_list_of_examples_names_each_and_what_it_needs_and_lines_are_short()
         assert max(map(len, text.splitlines())) <= 140, name
 
 
-def notebook_of(*sources):
-    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-
-
 @pytest.mark.slow
 def test_a_broken_example_fails(tmp_path):
+    broken = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("import handful\nhandful.no_such_method")])
     with pytest.raises(nbclient.exceptions.CellExecutionError, match="no_such_method"):
-        site.run_notebook(notebook_of("import handful", "handful.no_such_method"))
+        site.run_notebook(broken)
     path = tmp_path / "broken.py"
     path.write_text("raise SystemExit('no examples here')")
     with pytest.raises(RuntimeError, match=r"broken.py failed with exit code 1:\nno examples here"):

@@ -113,9 +113,8 @@ def test_the_export_of_clip_writes_networks_that_the_presets_open(tmp_path, monk
             features = self.convolution(pixel_values).mean((2, 3))
             return types.SimpleNamespace(image_embeds=features, pooler_output=2 * features)
 
-    stand_in = types.ModuleType("transformers")
-    stand_in.CLIPVisionModelWithProjection = stand_in.Dinov2Model = stand_in.SiglipVisionModel = Small
-    monkeypatch.setitem(sys.modules, "transformers", stand_in)
+    names = dict.fromkeys(("CLIPVisionModelWithProjection", "Dinov2Model", "SiglipVisionModel"), Small)
+    monkeypatch.setitem(sys.modules, "transformers", types.SimpleNamespace(**names))
     monkeypatch.chdir(tmp_path)
     exec(block_with("docs/how-to/clip-and-dinov2.md", "torch.onnx.export"), {"__name__": "page"})
     picture = Image.new("RGB", (300, 200), (250, 120, 10))
@@ -150,15 +149,11 @@ def test_every_figure_of_the_comparison_was_measured_and_it_says_where_handful_l
     results = "\n".join(path.read_text("utf-8") for path in RESULTS)
     figures = set(re.findall(r"\d+\.\d+", text))
     assert len(figures) > 20
-    assert not figures - set(re.findall(r"\d+\.\d+", results))
-    checked = 0
+    assert figures <= set(re.findall(r"\d+\.\d+", results))
     for name, *cells in rows_of(text):
         of_method = {cell for row in rows_of(results) if row[0] == name for cell in row[1:]}
-        figures = [cell for cell in cells if re.search(r"\d\.\d", cell)]
-        if of_method and figures:
-            assert set(figures) <= of_method, name
-            checked += 1
-    assert checked >= 5
+        shown = {cell for cell in cells if re.search(r"\d\.\d", cell)}
+        assert not of_method or shown <= of_method, name
     for tool in ("PyOD", "easyfsl", "SetFit", "cleanlab", "FiftyOne", "BERTopic", "semantic-router"):
         assert any(tool in row[0] and len(row) == 4 for row in rows_of(text)), tool
         assert re.search(rf"^\*\*{tool}\*\*", text, re.MULTILINE), tool

@@ -98,9 +98,8 @@ def page(name):
 
 
 def test_every_environment_variable_is_described():
-    used = set()
-    for file in (ROOT / "hatch_build.py", *(ROOT / "src" / "handful").rglob("*.py")):
-        used |= set(re.findall(r"\bHANDFUL_[A-Z_]+\b", file.read_text("utf-8")))
+    files = (ROOT / "hatch_build.py", *(ROOT / "src" / "handful").rglob("*.py"))
+    used = {name for file in files for name in re.findall(r"\bHANDFUL_[A-Z_]+\b", file.read_text("utf-8"))}
     assert used == set(re.findall(r"^\| `(HANDFUL_[A-Z_]+)` ", page("environment"), re.M))
 
 

@@ -14,6 +14,7 @@ if not (ROOT / "mkdocs.yml").exists():
     pytest.skip("the documentation is not part of this copy", allow_module_level=True)
 pytest.importorskip("mkdocs", reason="pip install 'handful[docs]'")
 PAGES = ("index.html", "tutorials/pictures.html", "reference/python/solving.html", "reference/methods.html")
+READS = ("mkdocs.yml", "docs/site*", "docs/iframe-worker.js")
 pytestmark = pytest.mark.slow
 
 

@@ -12,6 +12,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "tutorials" / "workbench.md"
 if not PAGE.exists():
     pytest.skip("the documentation is not part of this copy", allow_module_level=True)
+READS = ("docs/tutorials/workbench.md", "docs/screenshots.py", "src/handful/workbench/page")
 PICTURES = [DOCS / "pictures" / "report.png", *sorted((DOCS / "pictures").glob("workbench-*.png"))]
 
 

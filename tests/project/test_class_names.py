@@ -57,5 +57,5 @@ def test_a_job_reads_them_and_its_record_keeps_the_wish(tmp_path, kind):
 def test_they_are_for_texts_only(tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("a,b,label\n1,2,x\n3,4,\n")
-    with pytest.raises(ValueError, match="--class-names needs texts, but the items are embeddings"):
+    with pytest.raises(ValueError, match="--set class_names=true needs texts, but the items are embeddings"):
         check_paths(Job(table, class_names=True), tmp_path / "out")

@@ -142,7 +142,7 @@ def test_corrections_that_cannot_be_used_are_refused_and_nothing_is_said(folder,
     for options, sentence in [
         (("c.json", "--method", "eol"), "--method: the pile of 'out' is labelled again"),
         (("c.json", "--outlier-share", 0.5), "--outlier-share: the pile of 'out'"),
-        (("c.json", "--base", "x"), "--base: the pile of 'out'"),
+        (("c.json", "--set", "base=x"), "--set: the pile of 'out'"),
         (("gone.json",), "there is no file 'gone.json'"),
         (("all.json",), "nothing is left to label"),
     ]:

@@ -1,6 +1,7 @@
 """A check: which items are asked, and what is inferred from the answers."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,8 +11,7 @@ from scipy.stats import norm
 import handful
 from handful.core.answers import Answers
 from handful.solving.check import WRONG, check_answers, draw_sample
-from handful.solving.possible_piles import UNKNOWN_PRIOR, Beliefs, Outcome, possible_piles
-from handful.solving.recalibration import Prior, Recalibration
+from handful.solving.possible_piles import UNKNOWN_PRIOR, Beliefs, Outcome, Prior, Recalibration, possible_piles
 
 CLASSES = np.array(["cat", "dog", "hen"])
 
@@ -119,7 +119,8 @@ def test_one_label_agrees_with_an_integral_computed_otherwise():
     weights = total * p**yes * (1 - p) ** (answers - yes)
     weights /= weights.sum()
     mean = (weights * p).sum()
-    fitted = Recalibration.fit(prior, 1, np.full(answers, logit), np.zeros(answers, int), np.arange(answers) < yes)
+    fitted = Recalibration.before(prior, 1)
+    fitted = fitted.updated(np.full(answers, logit), np.zeros(answers, int), np.arange(answers) < yes)
     drawn = fitted.draw(20_000, np.random.default_rng(0)).probabilities(np.array([logit]), 0)[:, 0]
     assert drawn.mean() == pytest.approx(mean, abs=0.004)
     assert drawn.var() == pytest.approx((weights * (p - mean) ** 2).sum(), rel=0.06)
@@ -130,7 +131,7 @@ def test_one_label_agrees_with_an_integral_computed_otherwise():
 def test_labels_share_what_they_teach():
     """Answers on one label move the other one in the same direction, but less."""
     odds, groups = np.zeros(30), np.zeros(30, int)
-    fitted = Recalibration.fit(Prior(1.0, 0.7), 2, odds, groups, np.ones(30, bool))
+    fitted = Recalibration.before(Prior(1.0, 0.7), 2).updated(odds, groups, np.ones(30, bool))
     draws = fitted.draw(4000, np.random.default_rng(0))
     own, other = (draws.probabilities(np.zeros(1), group).mean() for group in (0, 1))
     assert 0.55 < other < own < 1
@@ -189,41 +190,27 @@ def test_the_answers_that_should_halve_the_interval_about_do():
 # ---- what may be said of an item
 
 
-def outcome_of(label, answers, row):
-    """What one answer does to the counts of a pile in which everything else was right."""
-    truth = {k: answers.labels[k] for k in range(len(answers))} | {row: label}
-    return check_answers(answers, truth)
-
-
-def test_every_way_to_say_that_an_item_is_of_no_class_is_the_same():
+def test_what_may_be_said_of_an_item():
+    """Everything else in the pile is right."""
     answers, _ = a_pile(50)
-    row = int(np.flatnonzero(answers.labels == "cat")[0])
-    every = [outcome_of(label, answers, row) for label in ("unknown", "Unknown", -1, handful.NONE_OF_THESE, "a mango")]
-    assert all(checked == every[0] for checked in every)
-    assert every[0].missed.value == pytest.approx(1 / every[0].labels)
+    cat, unknown = (int(np.flatnonzero(answers.labels == name)[0]) for name in ("cat", "unknown"))
 
+    def outcome(label, row):
+        return check_answers(answers, {k: answers.labels[k] for k in range(len(answers))} | {row: label})
 
-def test_a_label_that_is_only_wrong_counts_against_the_precision_and_may_be_unknown():
-    answers, _ = a_pile(50)
-    row = int(np.flatnonzero(answers.labels == "cat")[0])
-    checked = outcome_of(handful.solving.WRONG, answers, row)
-    assert checked.precision.value == pytest.approx(1 - 1 / checked.labels)
-    assert 0 < checked.missed.value < 1 / checked.labels
-    assert (checked.missed.low, checked.missed.high) in [(0, 1 / checked.labels), (0, 0), (1 / checked.labels,) * 2]
+    of_no_class = [outcome(label, cat) for label in ("unknown", "Unknown", -1, handful.NONE_OF_THESE, "a mango")]
+    assert all(checked == of_no_class[0] for checked in of_no_class)
+    each = 1 / of_no_class[0].labels
+    assert of_no_class[0].missed.value == pytest.approx(each)
+    wrong = outcome(handful.solving.WRONG, cat)  # it may be unknown
+    assert wrong.precision.value == pytest.approx(1 - each)
+    assert 0 < wrong.missed.value < each
+    assert (wrong.missed.low, wrong.missed.high) in [(0, each), (0, 0), (each, each)]
+    assert outcome("dog", unknown) == outcome(WRONG, unknown)
+    assert outcome("dog", unknown).share.value == pytest.approx(np.mean(answers.labels == "unknown") - 1 / 50)
 
-
-def test_an_unknown_item_that_is_not_unknown_lowers_the_share_whatever_its_class():
-    answers, _ = a_pile(50)
-    row = int(np.flatnonzero(answers.labels == "unknown")[0])
-    named, wrong = outcome_of("dog", answers, row), outcome_of(WRONG, answers, row)
-    assert named == wrong
-    assert named.share.value == pytest.approx(np.mean(answers.labels == "unknown") - 1 / 50)
-
-
-def test_classes_that_are_numbers_are_compared_as_numbers_or_text():
-    p = np.full((30, 2), [0.9, 0.1])
-    answers = Answers(p, np.full(30, 0.1), np.array([3, 7]), 0.5, is_probability=True)
-    by_number, by_text = (check_answers(answers, dict.fromkeys(range(30), name)) for name in (3, "3"))
+    numbered = Answers(np.full((30, 2), [0.9, 0.1]), np.full(30, 0.1), np.array([3, 7]), 0.5, is_probability=True)
+    by_number, by_text = (check_answers(numbered, dict.fromkeys(range(30), name)) for name in (3, "3"))
     assert by_number == by_text
     assert by_number.by_class == {3: (1.0, 1.0, 1.0)}
 
@@ -244,35 +231,28 @@ def test_items_that_do_not_exist_and_batches_are_refused():
 # ---- edges
 
 
-def numbers_of(checked):
-    estimates = (checked.precision, checked.share, checked.missed, *checked.by_class.values())
-    return np.array([value for estimate in estimates for value in estimate])
-
-
 def edges():
-    one = {"is_probability": True}
-    yield "one item", Answers(np.ones((1, 1)), np.zeros(1), CLASSES[:1], 0.5, **one)
-    yield "no labels", Answers(np.ones((20, 1)), np.ones(20), CLASSES[:1], 0.5, **one)
-    yield "certain", Answers(np.ones((20, 1)), np.zeros(20), CLASSES[:1], 0.5, **one)
-    yield "ranks", Answers(np.ones((20, 2)), np.arange(20.0), CLASSES[:2], 9.5, is_probability=False)
-    yield "all ranks alike", Answers(np.ones((20, 2)), np.zeros(20), CLASSES[:2], 0.0, is_probability=False)
-    yield "all given", Answers(np.ones((5, 1)), np.zeros(5), CLASSES[:1], 0.5, labelled=np.ones(5, bool), **one)
+    for answers in (
+        (np.ones((1, 1)), np.zeros(1), CLASSES[:1], 0.5),  # one item
+        (np.ones((20, 1)), np.ones(20), CLASSES[:1], 0.5),  # no labels
+        (np.ones((20, 1)), np.zeros(20), CLASSES[:1], 0.5),  # all are certain
+        (np.ones((20, 2)), np.arange(20.0), CLASSES[:2], 9.5),
+        (np.ones((20, 2)), np.zeros(20), CLASSES[:2], 0.0),  # all ranks are alike
+    ):
+        yield Answers(*answers, is_probability=answers[-1] == 0.5)
+    given = np.ones(5, bool)
+    yield Answers(np.ones((5, 1)), np.zeros(5), CLASSES[:1], 0.5, labelled=given, is_probability=True)
 
 
 def test_every_number_is_sensible_at_the_edges():
-    for count in [0, 1, 20]:
-        for label in ["cat", "unknown", WRONG]:
-            for _, answers in edges():
-                rows = draw_sample(answers, count)
-                checked = check_answers(answers, dict.fromkeys(rows.tolist(), label))
-                numbers = numbers_of(checked)
-                assert np.isfinite(numbers).all()
-                assert ((numbers >= 0) & (numbers <= 1)).all()
-                for estimate in (checked.precision, checked.share, checked.missed, *checked.by_class.values()):
-                    assert estimate.low <= estimate.value <= estimate.high
-                assert 0 <= checked.more_to_halve <= checked.items - checked.answers
-                assert json.loads(json.dumps(checked.as_json()))["answers"] == len(rows)
-                assert all(sentence.endswith(".") for sentence in checked.sentences)
+    for count, label, answers in product([0, 1, 20], ["cat", "unknown", WRONG], edges()):
+        rows = draw_sample(answers, count)
+        checked = check_answers(answers, dict.fromkeys(rows.tolist(), label))
+        for estimate in (checked.precision, checked.share, checked.missed, *checked.by_class.values()):
+            assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
+        assert 0 <= checked.more_to_halve <= checked.items - checked.answers
+        assert json.loads(json.dumps(checked.as_json()))["answers"] == len(rows)
+        assert all(sentence.endswith(".") for sentence in checked.sentences)
 
 
 def test_before_the_first_answer_the_estimate_is_near_what_the_method_expects():
@@ -291,15 +271,6 @@ def test_scores_that_only_rank_learn_from_answers_alone():
     assert wrong.precision.value < 0.2
 
 
-def test_the_first_sentence_says_how_many_labels_are_right():
-    answers, truth = a_pile(412)
-    checked = check_answers(answers, said(truth, draw_sample(answers, 30)))
-    value, low, high = (round(100 * part) for part in checked.precision)
-    assert checked.sentences[0] == (
-        f"Checked 30 of 412: {value} % of the labels are right (between {low} and {high} %)."
-    )
-
-
 def test_bins_of_a_large_pile_count_as_its_items_would_one_by_one():
     answers, _ = a_pile(3000)
     beliefs = Beliefs.of(answers)
@@ -315,14 +286,3 @@ def test_bins_of_a_large_pile_count_as_its_items_would_one_by_one():
     )
     expected = expit(logits).sum(axis=1)
     assert drawn.unknown.sum(axis=1).mean() == pytest.approx(expected.mean(), rel=0.1)
-
-
-def test_result_draws_and_infers():
-    rng = np.random.default_rng(0)
-    cats, dogs, hens = (rng.normal(scale=0.3, size=(40, 8)) + 2 * np.eye(8)[k] for k in range(3))
-    pile = np.concatenate([cats[5:], dogs[5:], hens])
-    result = handful.solve(np.concatenate([cats[:5], dogs[:5]]), ["cat"] * 5 + ["dog"] * 5, pile)
-    truth = np.array(["cat"] * 35 + ["dog"] * 35 + ["unknown"] * 40)
-    rows = result.check(15, seed=2)
-    assert rows.tolist() == draw_sample(result, 15, seed=2).tolist()
-    assert result.checked(said(truth, rows)) == check_answers(result, said(truth, rows))

@@ -6,7 +6,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 import handful as package
-from handful.features import Protocol, digits, draw, read
+from handful.features import Protocol, digits, draw
 from handful.solving.clusters import find_clusters
 from handful.solving.groups import group_unknowns, join_groups, lower_share, make_groups, split_group
 
@@ -89,8 +89,9 @@ def test_detail_makes_groups_coarser_and_finer():
             find_groups(np.eye(4), detail=detail)
 
 
-def fits_of_outliers(features, labels):
+def test_on_digits_the_groups_are_about_as_good_as_k_means_that_is_told_their_number():
     """Over ten tasks: how well groups of unknowns fit their classes, and 5-means, and how many groups there are."""
+    features, labels = digits()
     episodes = draw(features, labels, Protocol(), seed=5, tasks=10)
     result = package.solve(episodes.task, method="eol_kdo", outlier_share=0.5)
     rows = []
@@ -99,22 +100,11 @@ def fits_of_outliers(features, labels):
         for group in result[i].groups:
             codes[group.items] = group.number
         here = np.asarray(result[i].unknown) & episodes.outlier[i]
-        told = KMeans(5, n_init=3, random_state=0).fit_predict(episodes.task.query[i][here])
-        own, other = (adjusted_rand_score(kinds[here], found) for found in (codes[here], told))
+        of_means = KMeans(5, n_init=3, random_state=0).fit_predict(episodes.task.query[i][here])
+        own, other = (adjusted_rand_score(kinds[here], found) for found in (codes[here], of_means))
         rows.append((own, other, len(result[i].groups)))
-    return np.mean(rows, axis=0)
-
-
-def test_on_digits_the_groups_are_about_as_good_as_k_means_that_is_told_their_number():
-    own, told, count = fits_of_outliers(*digits())
-    assert own > told - 0.05
-    assert 4 <= count <= 6
-
-
-def test_on_pictures_the_groups_fit_the_classes(shared):
-    features = read(shared / "data" / "tiny_imagenet_val.npz")
-    own, _, count = fits_of_outliers(features.features, features.labels)
-    assert own > 0.65
+    own, other, count = np.mean(rows, axis=0)
+    assert own > other - 0.05
     assert 4 <= count <= 6
 
 
@@ -126,8 +116,7 @@ def solved():
     """Two known kinds; of the pile 20 are of these, 12 and 8 of two others."""
     x, kinds = clouds(np.random.default_rng(1), (15, 15, 12, 8))
     shown = np.r_[0:5, 15:20]
-    pile = np.setdiff1d(np.arange(50), shown)
-    labels = np.array(["cat", "dog"])[kinds[shown]]
+    pile, labels = np.setdiff1d(np.arange(50), shown), np.array(["cat", "dog"])[kinds[shown]]
     return package.solve(x[shown], labels, x[pile], method="kdo", outlier_share=0.5), kinds[pile]
 
 
@@ -152,7 +141,6 @@ def test_a_batch_is_told_to_take_one_task():
     result = package.solve(episodes.task, method="kdo")
     with pytest.raises(ValueError, match="take result\\[i\\]"):
         _ = result.groups
-    np.testing.assert_array_equal(result[1].task.query[0], episodes.task.query[1])
     alone = package.solve(episodes.task[1], method="kdo")
     assert [g.items.tolist() for g in result[1].groups] == [g.items.tolist() for g in alone.groups]
 
@@ -225,7 +213,6 @@ def test_a_mixed_group_says_how_many_kinds_it_looks_like_and_is_split_into_them(
 
 def test_one_kind_is_not_split_and_one_group_not_joined(solved):
     groups = solved[0].groups
-    assert [group.kinds for group in groups] == [1, 1]
     assert groups[0].split() == [groups[0]]
     for change, wrong, message in [
         (split_group, 1, "looks like one kind"), (split_group, 3, "there is no group 3: they are numbered 1 to 2"),
@@ -262,8 +249,6 @@ def test_a_promoted_group_is_a_class_of_the_next_task(solved):
 
 def test_a_group_joins_a_class_and_two_groups_become_one_if_that_is_said(solved):
     result = solved[0]
-    with pytest.raises(ValueError, match="join=True"):
-        result.promote({1: "cat"})
     new = result.promote({1: "cat"}, examples=3, join=True)
     assert (new.task.classes.tolist(), new.task.shots.tolist()) == (["cat", "dog"], [[8, 5]])
     assert result.promote({1: "bird", 2: "bird"}, examples=3).task.shots.tolist() == [[6, 5, 5]]
@@ -302,13 +287,11 @@ def test_names_that_do_not_do_are_refused(solved):
     task = solved[0].task
     numbered = package.solve(task.support[0], task.labels[0], task.query[0], method="kdo")
     assert numbered.promote({1: 7}).task.classes.tolist() == [0, 1, 7]
+    no_names = ("unknown", " Unknown", "-2", "-1", "", " ", "nan")
     for result, names, error, sentence in [
         (solved[0], {3: "hen"}, ValueError, "there is no group 3: they are numbered 1 to 2"),
-        (solved[0], {1: "cat"}, ValueError, "there is a class 'cat' already"),
-        *(
-            (solved[0], {1: n}, ValueError, "means unknown")
-            for n in ("unknown", " Unknown", "-2", "-1", "", " ", "nan")
-        ),
+        (solved[0], {1: "cat"}, ValueError, "there is a class 'cat' already.*join=True"),
+        *((solved[0], {1: name}, ValueError, "means unknown") for name in no_names),
         (solved[0], {1: 7}, TypeError, "the classes are text"),
         (solved[0], {}, ValueError, "no group is named"),
         (numbered, {1: "hen"}, TypeError, "the classes are numbers"),

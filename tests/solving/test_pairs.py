@@ -96,22 +96,19 @@ def test_scores_that_only_rank_call_the_share_unknown_that_was_told(task):
 
 def test_what_a_pair_is_follows_from_its_parts():
     info = get_solver("simpleshot+oslo").info
-    assert (info.paradigm, info.setting) == ("transductive", "closed-set")
+    facts = info.title, info.paradigm, info.setting, info.score
+    assert facts == ("SimpleShot + OSLO", "transductive", "closed-set", get_solver("oslo").info.score)
     assert get_solver("simpleshot+knn").info.paradigm == "inductive"
-    assert info.score == get_solver("oslo").info.score
     assert get_solver("eol+entropy").info.score == "rank"
     assert get_solver("simpleshot+pca").info.extra == "ood"
-    assert info.title == "SimpleShot + OSLO"
 
 
-# ---------------------------------------------------------------------------------------------- the scikit-learn face
+# ---- the scikit-learn face
 
 PAIRS = {
-    "simpleshot+knn": "SimpleShotWithKNN",
-    "tim_gd+oslo": "TIMGDWithOSLO",
-    "bdcspn+entropy": "BDCSPNWithEntropy",
+    "simpleshot+knn": "SimpleShotWithKNN", "tim_gd+oslo": "TIMGDWithOSLO", "bdcspn+entropy": "BDCSPNWithEntropy",
     "eol+maxprob": "EOLWithMaxprob",
-}
+}  # fmt: skip
 
 
 def test_a_pair_is_an_estimator_with_a_class_of_its_own(pile, tmp_path):
@@ -142,21 +139,13 @@ def test_parameters_of_both_parts_are_parameters_of_the_estimator(pile):
     np.testing.assert_allclose(model.predict_proba(X), like)
 
 
-# ------------------------------------------------------------------------------------------------------------- errors
-
-
 def test_names_that_are_none_are_told_what_there_is():
-    for ask in [lambda name: handful.solve(np.eye(2), [0, 1], np.eye(2), method=name), handful.make_estimator]:
-        with pytest.raises(
-            ValueError, match=r"'nothing' gives no outlier score; use maxprob, entropy or any of: bdcspn"
-        ):
-            ask("simpleshot+nothing")
-        with pytest.raises(ValueError, match=r"there is no method 'nothing'; there are: (auto, )?bdcspn"):
-            ask("nothing+knn")
-        with pytest.raises(
-            ValueError,
-            match=r"there is no method 'simpleshot\+knn\+eol' \(did you mean 'simpleshot'\?\); there are: auto, bdcspn",
-        ):
-            ask("simpleshot+knn+eol")
-        with pytest.raises(ValueError, match="there is no method 'maxprob'"):
-            ask("maxprob+knn")
+    for name, message in {
+        "simpleshot+nothing": r"'nothing' gives no outlier score; use maxprob, entropy or any of: bdcspn",
+        "nothing+knn": r"there is no method 'nothing'; there are: (auto, )?bdcspn",
+        "simpleshot+knn+eol": r"there is no method 'simpleshot\+knn\+eol' \(did you mean 'simpleshot'\?\); there are",
+        "maxprob+knn": "there is no method 'maxprob'",
+    }.items():
+        for ask in (lambda name: handful.solve(np.eye(2), [0, 1], np.eye(2), method=name), handful.make_estimator):
+            with pytest.raises(ValueError, match=message):
+                ask(name)

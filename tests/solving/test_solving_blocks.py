@@ -155,21 +155,19 @@ def test_parts_are_the_rows_of_the_pile_in_their_order(pile, parts, monkeypatch)
 
 
 def test_folders_that_hold_no_pile_are_refused(pile, parts):
+    first = parts / "part-00001.parquet"
     write_part(parts, 1, pile[2][:3, :30].copy())
     with pytest.raises(ValueError, match=r"part-00001.parquet has 30 features in row 0, and the parts"):
         PileParts.of(parts).sample()
-    parquet.write_table(pa.table({"vector": [1.0]}), parts / "part-00001.parquet")
-    with pytest.raises(ValueError, match=r"part-00001.parquet has no column 'embedding'; it has: vector"):
-        PileParts.of(parts)
-    parquet.write_table(pa.table({"embedding": [1.0]}), parts / "part-00001.parquet")
-    with pytest.raises(ValueError, match="a list of numbers in each row is needed"):
-        PileParts.of(parts)
-    (parts / "part-00001.parquet").write_bytes(b"no table")
-    with pytest.raises(ValueError, match="part-00001.parquet"):
-        PileParts.of(parts)
-    (parts / "part-00001.parquet").unlink()
-    with pytest.raises(ValueError, match=r"part-00001.parquet is missing, of 5 parts"):
-        PileParts.of(parts)
+    for write, message in (
+        (lambda: parquet.write_table(pa.table({"vector": [1.0]}), first), "has no column 'embedding'; it has: vector"),
+        (lambda: parquet.write_table(pa.table({"embedding": [1.0]}), first), "a list of numbers in each row is needed"),
+        (lambda: first.write_bytes(b"no table"), "part-00001.parquet"),
+        (first.unlink, "part-00001.parquet is missing, of 5 parts"),
+    ):
+        write()
+        with pytest.raises(ValueError, match=message):
+            PileParts.of(parts)
     for part in parts.glob("part-*"):
         part.unlink()
     write_part(parts, 0, pile[2][:0])

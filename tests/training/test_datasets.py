@@ -14,7 +14,7 @@ from PIL import Image
 
 from handful.backbones.preprocessing import Preprocessing
 from handful.training.datasets import PictureSet, catalogue, dataset_info, gathering, list_datasets, read_pictures
-from handful.training.datasets.class_folders import cub_split, published
+from handful.training.datasets.catalogue import cub_split, published
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 MINI = {"base": ["n01532829", "n13133613"], "val": ["n01855672", "n09256479"], "novel": ["n01930112", "n07613480"]}
@@ -65,12 +65,12 @@ def as_python_2(content) -> bytes:
     return b"\x80\x02" + old(content) + b"."
 
 
-def check(found: PictureSet, expected: dict[str, tuple[np.ndarray, list[str]]], name: str) -> None:
+def check(pictures: PictureSet, expected: dict[str, tuple[np.ndarray, list[str]]], name: str) -> None:
     """The same pictures of the same classes in the same splits, in any order of classes."""
-    assert found.name == name
-    assert [split for split in ("base", "val", "novel") if split in found.splits] == list(expected)
+    assert pictures.name == name
+    assert [split for split in ("base", "val", "novel") if split in pictures.splits] == list(expected)
     for split, (pixels, labels) in expected.items():
-        part = found.select(split)
+        part = pictures.select(split)
         assert sorted(part.classes) == sorted(set(labels))
         for label in part.classes:
             rows = [i for i, other in enumerate(labels) if other == label]
@@ -84,20 +84,17 @@ def some_of_each(rng, classes: dict[str, list[str]], size: int, each: int = 3):
     }
 
 
-# ---- class splits, as published
+# ---- class splits, and the set itself
 
 
 def test_class_splits_are_disjoint_and_of_the_published_sizes():
     for info in list_datasets():
-        lists = published(info.name)
-        if lists is not None:
+        if lists := published(info.name):
             assert {s: list(lists.values()).count(s) for s in info.classes} == info.classes
-    mini, tiered = published("miniimagenet"), published("tieredimagenet")
-    assert len(mini) == 100
-    assert len(tiered) == 608
-    for lists, some in ((mini, MINI), (tiered, TIERED)):
+    for name, some, count in (("miniimagenet", MINI, 100), ("tieredimagenet", TIERED, 608)):
+        assert len(published(name)) == count
         for split, names in some.items():
-            assert {lists[name] for name in names} == {split}
+            assert {published(name)[one] for one in names} == {split}
     assert sorted(published("cifar-fs")) == sorted(published("fc100"))
     people = ("baby", "boy", "girl", "man", "woman")  # a superclass, whole in FC100 and torn in CIFAR-FS
     assert {published("fc100")[name] for name in people} == {"novel"}
@@ -109,33 +106,25 @@ def test_class_splits_are_disjoint_and_of_the_published_sizes():
     assert {s: list(birds.values()).count(s) for s in FILES} == dataset_info("cub").classes
 
 
-# ---- the set itself
-
-
 def test_a_class_is_in_one_split_only(rng):
-    pixels = random_pixels(rng, 3, 4)
-    with pytest.raises(ValueError, match="'owl' is in the splits base and novel"):
-        PictureSet("x", pixels, np.array(["owl", "hen", "owl"]), np.array(["base", "base", "novel"]))
-    with pytest.raises(ValueError, match="no split 'test'"):
-        PictureSet("x", pixels, np.array(["owl", "hen", "owl"]), np.array(["base", "test", "base"]))
-    with pytest.raises(ValueError, match="3 pictures, 2 labels"):
-        PictureSet("x", pixels, np.array(["owl", "hen"]), np.array(["base"] * 3))
-    with pytest.raises(ValueError, match="float64"):
-        PictureSet("x", pixels / 255, np.array(["owl"] * 3), np.array(["base"] * 3))
+    pixels, labels = random_pixels(rng, 3, 4), np.array(["owl", "hen", "owl"])
+    for arguments, message in (
+        ((pixels, labels, np.array(["base", "base", "novel"])), "'owl' is in the splits base and novel"),
+        ((pixels, labels, np.array(["base", "test", "base"])), "no split 'test'"),
+        ((pixels, labels[:2], np.array(["base"] * 3)), "3 pictures, 2 labels"),
+        ((pixels / 255, labels, np.array(["base"] * 3)), "float64"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            PictureSet("x", *arguments)
     in_order = PictureSet("x", pixels, np.array(["owl", "owl", "hen"]), np.array(["base", "base", "novel"]))
     assert np.shares_memory(in_order.select("base").pixels, pixels)
-    found = PictureSet("x", pixels, np.array(["owl", "hen", "owl"]), np.array(["base", "novel", "base"]))
-    np.testing.assert_array_equal(found.select("base").pixels, pixels[[0, 2]])
+    pictures = PictureSet("x", pixels, labels, np.array(["base", "novel", "base"]))
+    np.testing.assert_array_equal(pictures.select("base").pixels, pixels[[0, 2]])
     with pytest.raises(ValueError, match="no split 'val': there is base, novel"):
-        found.select("val")
-    assert found.classes == ["hen", "owl"]
-    said = found.describe()
-    assert said["splits"] == {
-        "base": {"classes": 1, "pictures": 2, "pictures_per_class": [2, 2]},
-        "novel": {"classes": 1, "pictures": 1, "pictures_per_class": [1, 1]},
-    }
-    assert (said["pictures"], said["size"], said["channels"]) == (3, [4, 4], 3)
-    json.dumps(said)
+        pictures.select("val")
+    facts = json.loads(json.dumps(pictures.describe()))
+    assert facts["splits"]["base"] == {"classes": 1, "pictures": 2, "pictures_per_class": [2, 2]}
+    assert (facts["pictures"], facts["size"], facts["channels"]) == (3, [4, 4], 3)
 
 
 # ---- Omniglot
@@ -153,47 +142,39 @@ def drawings(rng):
     return rng.random((8, 105, 105)) < 0.3, labels, np.repeat(["background", "evaluation"], 4)
 
 
-def test_the_published_folders_zips_and_the_npz_of_omniglot_are_one(tmp_path, drawings):
-    ink, labels, split = drawings
-    names = [f"images_{s}/{label}/{i:04d}.png" for i, (label, s) in enumerate(zip(labels, split, strict=True))]
-    for drawing, name in zip(ink, names, strict=True):
-        path = tmp_path / "folders" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(~drawing).convert("1").save(path)  # ink is black there
-    (tmp_path / "zips").mkdir()
+def zipped(folder: Path, ink, labels, split) -> Path:
+    """The two zip files as they are published; ink is black there."""
+    folder.mkdir()
     for half in ("background", "evaluation"):
-        with zipfile.ZipFile(tmp_path / "zips" / f"images_{half}.zip", "w") as archive:
+        with zipfile.ZipFile(folder / f"images_{half}.zip", "w") as archive:
             archive.writestr(f"images_{half}/", "")
             archive.writestr(f"__MACOSX/images_{half}/._x.png", b"x")
-            for name in names:
-                if half in name:
-                    archive.write(tmp_path / "folders" / name, name)
-    npz = packed(tmp_path / "small.npz", ink, labels, split)
-    for way in (tmp_path / "folders", tmp_path / "zips", npz):
-        found = read_pictures(way)
-        check(found, {s: (as_a_backbone_sees(ink[rows]), labels[rows].tolist())
-                      for s, rows in (("base", slice(4)), ("novel", slice(4, 8)))}, "omniglot")  # fmt: skip
+            for i in np.flatnonzero(split == half):
+                archive.writestr(f"images_{half}/{labels[i]}/{i:04d}.png", png(~ink[i]))
+    return folder
+
+
+def test_the_published_folders_zips_and_the_npz_of_omniglot_are_one(tmp_path, drawings):
+    ink, labels, _ = drawings
+    zips = zipped(tmp_path / "zips", *drawings)
+    for half in ("background", "evaluation"):
+        zipfile.ZipFile(zips / f"images_{half}.zip").extractall(tmp_path / "folders")
+    how = Preprocessing((28, 28), (0.0,), (1.0,), "bilinear", None)  # as `handful embed` would make them ready
+    pictures = np.stack([how(Image.fromarray(~drawing).convert("RGB")) for drawing in ink])
+    small = np.round(pictures * 255).astype(np.uint8).transpose(0, 2, 3, 1)
+    expected = {"base": (small[:4], labels[:4].tolist()), "novel": (small[4:], labels[4:].tolist())}
+    for way in (tmp_path / "folders", zips, packed(tmp_path / "small.npz", *drawings)):
+        check(read_pictures(way), expected, "omniglot")
         whole = read_pictures(way, "omniglot", size=105, splits=["novel"])
         assert set(whole.splits) == {"novel"}
         for label in whole.classes:
             np.testing.assert_array_equal(whole.pixels[whole.labels == label, :, :, 0], ~ink[labels == label] * 255)
-    alone = read_pictures(tmp_path / "zips" / "images_background.zip")
-    assert set(alone.splits) == {"base"}
+    assert set(read_pictures(zips / "images_background.zip").splits) == {"base"}
 
 
-def as_a_backbone_sees(ink):
-    """Drawings [n, 105, 105] as pictures that `handful embed` would make ready: uint8 [n, 28, 28, 1]."""
-    how = Preprocessing((28, 28), (0.0,), (1.0,), "bilinear", None)
-    pictures = [how(Image.fromarray(~drawing).convert("RGB")) for drawing in ink]
-    return np.round(np.stack(pictures) * 255).astype(np.uint8).transpose(0, 2, 3, 1)
-
-
-def test_an_npz_of_another_kind_is_told_of(tmp_path):
-    content = {
-        "packed": np.zeros((2, 1379), np.uint8),
-        "labels": np.array(["a", "b"]),
-        "split": np.array(["background", "evaluation"]),
-    }
+def test_an_npz_of_another_kind_is_refused(tmp_path):
+    content = {"packed": np.zeros((2, 1379), np.uint8), "labels": np.array(["a", "b"])}
+    content["split"] = np.array(["background", "evaluation"])
     for change, message in (
         ({"packed": np.zeros((2, 5), np.uint8)}, r"\[drawings, 1379\]"),
         ({"labels": np.array(["a"])}, "one for each of 2"),
@@ -205,14 +186,12 @@ def test_an_npz_of_another_kind_is_told_of(tmp_path):
             read_pictures(tmp_path / "x.npz")
 
 
-# ---- miniImageNet
+# ---- miniImageNet and tieredImageNet
 
 
 def mini_cache(pixels, labels) -> dict:
-    return {
-        "image_data": pixels,
-        "class_dict": {name: [i for i, other in enumerate(labels) if other == name] for name in dict.fromkeys(labels)},
-    }
+    rows = {name: [i for i, other in enumerate(labels) if other == name] for name in dict.fromkeys(labels)}
+    return {"image_data": pixels, "class_dict": rows}
 
 
 def test_the_caches_of_mini_imagenet(tmp_path, rng):
@@ -229,18 +208,16 @@ def test_the_caches_of_mini_imagenet(tmp_path, rng):
 
 
 def test_the_category_split_of_mini_imagenet(tmp_path, rng):
-    key = str.encode  # as Python 2 wrote it
     expected = some_of_each(rng, MINI, 84)
     for split, name in {**FILES, "base": "train_phase_train"}.items():
         pixels, labels = expected[split]
         numbers = {label: 10 + i for i, label in enumerate(dict.fromkeys(labels))}
-        content = {
-            "data": pixels,
-            "labels": [np.int64(numbers[label]) for label in labels],
-            "catname2label": {key(label): number for label, number in numbers.items()},
+        content = {  # its keys as Python 2 wrote them
+            b"data": pixels,
+            b"labels": [np.int64(numbers[label]) for label in labels],
+            b"catname2label": {label.encode(): number for label, number in numbers.items()},
         }
-        path = tmp_path / f"miniImageNet_category_split_{name}.pickle"
-        path.write_bytes(pickle.dumps({key(k): v for k, v in content.items()}))
+        (tmp_path / f"miniImageNet_category_split_{name}.pickle").write_bytes(pickle.dumps(content))
     (tmp_path / "miniImageNet_category_split_train_phase_test.pickle").write_bytes(b"other pictures of base classes")
     check(read_pictures(tmp_path), expected, "miniimagenet")
 
@@ -260,9 +237,9 @@ def test_mini_imagenet_by_its_lists_and_by_class_folders(tmp_path, rng):
     save(folders / "n01440764" / "tench.png", expected["base"][0][0])
     with pytest.raises(ValueError, match="7 classes of ImageNet: say miniimagenet"):
         read_pictures(folders)
-    found = read_pictures(folders, "miniimagenet")
-    check(found, expected, "miniimagenet")
-    assert "1 classes without a split, left out: n01440764" in str(found.skipped[0])
+    pictures = read_pictures(folders, "miniimagenet")
+    check(pictures, expected, "miniimagenet")
+    assert "1 classes without a split, left out: n01440764" in str(pictures.skipped[0])
     for row, message in (
         (b"../x.png,n01855672", "plain names"),
         (b"x" * 200_000 + b",n01855672", "val.csv lists 'xxx.*but it is not in"),
@@ -272,18 +249,10 @@ def test_mini_imagenet_by_its_lists_and_by_class_folders(tmp_path, rng):
         (lists / "split" / "val.csv").write_bytes(b"filename, label\n" + row)
         with pytest.raises(ValueError, match=message):
             read_pictures(lists)
-
-
-def test_all_of_imagenet_is_not_taken_for_mini_imagenet(tmp_path, rng):
-    data = png(random_pixels(rng, 1, 4)[0])
-    (tmp_path / "n01532829").mkdir()
     for i in range(601):
-        (tmp_path / "n01532829" / f"{i}.png").write_bytes(data)
-    with pytest.raises(ValueError, match="601 pictures, and miniImageNet 600"):
-        read_pictures(tmp_path, "miniimagenet")
-
-
-# ---- tieredImageNet
+        (folders / "n01532829" / f"{i}.png").write_bytes(b"")
+    with pytest.raises(ValueError, match="601 pictures, and miniImageNet 600"):  # all of ImageNet
+        read_pictures(folders, "miniimagenet")
 
 
 @pytest.mark.parametrize("form", ["png", "npz"])
@@ -292,11 +261,8 @@ def test_the_files_of_tiered_imagenet(tmp_path, rng, form):
     expected = some_of_each(rng, named, 84)
     for split, name in FILES.items():
         pixels, labels = expected[split]
-        content = {
-            "label_specific": np.array([named[split].index(label) for label in labels], np.int32),
-            "label_specific_str": named[split],
-            "label_general": np.zeros(len(labels), np.int32),
-        }
+        numbers = np.array([named[split].index(label) for label in labels], np.int32)
+        content = {"label_specific": numbers, "label_specific_str": named[split], "label_general": 0 * numbers}
         (tmp_path / f"{name}_labels.pkl").write_bytes(pickle.dumps(content))
         if form == "png":  # arrays [bytes, 1], as OpenCV encodes
             files = [np.frombuffer(png(p), np.uint8)[:, None] for p in pixels]
@@ -304,17 +270,16 @@ def test_the_files_of_tiered_imagenet(tmp_path, rng, form):
         else:
             np.savez(tmp_path / f"{name}_images.npz", images=pixels[..., ::-1])  # blue first, as OpenCV decodes
     check(read_pictures(tmp_path), expected, "tieredimagenet")
-    one = "train_images_png.pkl" if form == "png" else "train_images.npz"
-    found = read_pictures(tmp_path / one)
-    check(found, {"base": expected["base"]}, "tieredimagenet")
+    one = tmp_path / ("train_images_png.pkl" if form == "png" else "train_images.npz")
+    check(read_pictures(one), {"base": expected["base"]}, "tieredimagenet")
     with pytest.raises(ValueError, match="no split novel: there is base"):
-        read_pictures(tmp_path / one, splits=["novel"])
+        read_pictures(one, splits=["novel"])
     if form == "png":
         files[1] = np.frombuffer(b"no picture", np.uint8)
         (tmp_path / "test_images_png.pkl").write_bytes(pickle.dumps(files))
-        found = read_pictures(tmp_path, splits=["novel"])
-        assert "test_images_png.pkl: picture 1 is no" in str(found.skipped[0])
-        assert len(found) == len(files) - 1
+        pictures = read_pictures(tmp_path, splits=["novel"])
+        assert "test_images_png.pkl: picture 1 is no" in str(pictures.skipped[0])
+        assert len(pictures) == len(files) - 1
     (tmp_path / "val_labels.pkl").unlink()
     with pytest.raises(ValueError, match="needs val_labels.pkl in the same folder"):
         read_pictures(tmp_path)
@@ -341,42 +306,36 @@ def test_cub_is_split_by_the_order_of_its_classes(tmp_path, rng):
         save(tmp_path / "CUB_200_2011" / "images" / name / "x.png", picture)
     turns = {"base": slice(0, None, 2), "val": slice(1, None, 4), "novel": slice(3, None, 4)}
     expected = {split: (pixels[rows], names[rows]) for split, rows in turns.items()}
-    check(read_pictures(tmp_path), expected, "cub")
-    check(read_pictures(tmp_path / "CUB_200_2011"), expected, "cub")
+    for root in (tmp_path, tmp_path / "CUB_200_2011"):
+        check(read_pictures(root), expected, "cub")
     os.rename(tmp_path / "CUB_200_2011" / "images" / names[7], tmp_path / "away")
     with pytest.raises(ValueError, match="199 folders"):
         read_pictures(tmp_path)
 
 
-def test_the_pickles_of_cifar(tmp_path, rng):
-    for name, files in (("cifar-fs", "CIFAR_FS"), ("fc100", "FC100")):
-        expected = {}
-        (tmp_path / name).mkdir()
-        for split, file in FILES.items():
-            pixels = random_pixels(rng, 4, 32)
-            content = {"data": pixels, "labels": [0, 7, 7, 0]}  # each file numbers its classes from 0
-            (tmp_path / name / f"{files}_{file}.pickle").write_bytes(pickle.dumps(content))
-            expected[split] = pixels, [f"{split}-000", f"{split}-007", f"{split}-007", f"{split}-000"]
-        check(read_pictures(tmp_path / name), expected, name)
-
-
 @pytest.mark.parametrize("name", ["cifar-fs", "fc100"])
-def test_cifar_100_as_published(tmp_path, rng, name):
-    splits = published(name)
-    classes = sorted(splits)
-    pixels = random_pixels(rng, 200, 32)  # in the file: all of red, then green, then blue
-    numbers = [*range(100), *range(99, -1, -1)]
+def test_the_pickles_of_cifar_and_cifar_100_as_published(tmp_path, rng, name):
+    expected = {}
+    (tmp_path / name).mkdir()
+    for split, file in FILES.items():
+        pixels = random_pixels(rng, 4, 32)
+        content = {"data": pixels, "labels": [0, 7, 7, 0]}  # each file numbers its classes from 0
+        path = tmp_path / name / f"{name.upper().replace('-', '_')}_{file}.pickle"
+        path.write_bytes(pickle.dumps(content))
+        expected[split] = pixels, [f"{split}-000", f"{split}-007", f"{split}-007", f"{split}-000"]
+    check(read_pictures(tmp_path / name), expected, name)
+
+    splits, numbers = published(name), [*range(100), *range(99, -1, -1)]
+    classes, pixels = sorted(splits), random_pixels(rng, 200, 32)  # in the file: all of red, then green, then blue
     root = tmp_path / "cifar-100-python"
     root.mkdir()
-    halves = {"train": slice(150), "test": slice(150, 200)}
-    for file, rows in halves.items():
+    for file, rows in {"train": slice(150), "test": slice(150, 200)}.items():
         data = pixels[rows].transpose(0, 3, 1, 2).reshape(-1, 3072)
         content = {b"data": data, b"fine_labels": numbers[rows], b"filenames": [b"x.png"] * len(data)}
         (root / file).write_bytes(pickle.dumps(content))
     (root / "meta").write_bytes(pickle.dumps({b"fine_label_names": [c.encode() for c in classes]}))
     with pytest.raises(ValueError, match="cifar-fs and fc100 are two splits"):
         read_pictures(tmp_path)
-    expected = {}
     for split in FILES:
         rows = [i for i, number in enumerate(numbers) if splits[classes[number]] == split]
         expected[split] = pixels[rows], [classes[numbers[i]] for i in rows]
@@ -388,20 +347,19 @@ def test_class_folders_of_cifar(tmp_path, rng):
     pixels = random_pixels(rng, 3, 32)
     for picture, label in zip(pixels, ("apple", "train", "whale"), strict=True):  # a class is called train
         save(tmp_path / "cifar100" / "data" / label / "x.png", picture)
-    found = read_pictures(tmp_path, "cifar-fs")
-    check(found, {"base": (pixels[:2], ["apple", "train"]), "novel": (pixels[2:], ["whale"])}, "cifar-fs")
+    expected = {"base": (pixels[:2], ["apple", "train"]), "novel": (pixels[2:], ["whale"])}
+    check(read_pictures(tmp_path, "cifar-fs"), expected, "cifar-fs")
 
 
 # ---- one's own folders
 
 
-def test_a_folder_for_each_class(tmp_path, rng):
-    pixels = random_pixels(rng, 6, 84)
-    for i, name in enumerate(["hen", "owl", "tit"] * 2):
+def test_a_folder_for_each_class_and_ones_own_splits(tmp_path, rng):
+    pixels, names = random_pixels(rng, 6, 84), np.array(["hen", "owl", "tit"] * 2)
+    for i, name in enumerate(names):
         save(tmp_path / "plain" / name / f"{i}.png", pixels[i])
         split = {"hen": "train", "owl": "validation", "tit": "Novel"}[name]
         save(tmp_path / "nested" / split / name / f"{i}.png", pixels[i])
-    names = np.array(["hen", "owl", "tit"] * 2)
     check(read_pictures(tmp_path / "plain"), {"base": (pixels, names.tolist())}, "folder")
     each = {s: (pixels[names == n], [n, n]) for s, n in (("base", "hen"), ("val", "owl"), ("novel", "tit"))}
     check(read_pictures(tmp_path / "nested"), each, "folder")
@@ -410,40 +368,34 @@ def test_a_folder_for_each_class(tmp_path, rng):
     for own in ("split.json", "split.csv"):
         check(read_pictures(tmp_path / "plain", split_file=tmp_path / own), each, "folder")
     (tmp_path / "split.csv").write_text("hen,base\n")
-    found = read_pictures(tmp_path / "plain", split_file=tmp_path / "split.csv")
-    assert found.classes == ["hen"]
-    assert "owl, tit" in str(found.skipped[-1])
-
-
-def test_split_files_with_faults(tmp_path, rng):
-    save(tmp_path / "pictures" / "hen" / "x.png", random_pixels(rng, 1, 4)[0])
+    pictures = read_pictures(tmp_path / "plain", split_file=tmp_path / "split.csv")
+    assert pictures.classes == ["hen"]
+    assert "owl, tit" in str(pictures.skipped[-1])
     for name, text, message in (
         ("s.json", "{", "not JSON"),
-        ("s.json", '["hen"]', "is needed"),
+        ("s.json", '["hen"]', "not an object"),
+        ("s.json", '{"base": "hen"}', "is needed"),
         ("s.json", '{"base": ["hen"], "val": ["hen"]}', "'hen' is in base and in val"),
         ("s.json", '{"dev": ["hen"]}', "split 'dev'"),
         ("s.csv", "hen;base", "line 1 has 1 cells"),
         ("s.csv", "", "names no class"),
-        ("s.csv", "owl,base", "'owl', but"),
+        ("s.csv", "cat,base", "'cat', but"),
         ("s.csv", 'hen,"base', "line 1 cannot be read .a quote is never closed"),
         ("s.csv", "x" * 200_000 + ",dev", "xx' has the split 'dev'"),
     ):
         (tmp_path / name).write_text(text)
         with pytest.raises(ValueError, match=message):
-            read_pictures(tmp_path / "pictures", split_file=tmp_path / name)
-    os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(ValueError, match="not a regular file"):
-        read_pictures(tmp_path / "pictures", split_file=tmp_path / "pipe.csv")
+            read_pictures(tmp_path / "plain", split_file=tmp_path / name)
 
 
 def test_sizes_and_crops(tmp_path):
     wide = np.zeros((60, 120, 3), np.uint8)
     wide[:, 30:90] = 200  # the middle square is bright
     save(tmp_path / "hen" / "x.png", wide)
-    found = read_pictures(tmp_path, size=20)
-    assert found.pixels.shape == (1, 20, 20, 3)
-    assert (found.pixels[:, :, 2:18] == 200).all()  # bicubic looks a little beyond the border
-    assert found.pixels.min() > 150
+    pictures = read_pictures(tmp_path, size=20)
+    assert pictures.pixels.shape == (1, 20, 20, 3)
+    assert (pictures.pixels[:, :, 2:18] == 200).all()  # bicubic looks a little beyond the border
+    assert pictures.pixels.min() > 150
     save(tmp_path / "mini" / "n01532829" / "x.png", wide)
     squeezed = read_pictures(tmp_path / "mini", "miniimagenet").pixels[0, 42, :, 0]
     assert squeezed.shape == (84,)
@@ -457,29 +409,25 @@ def test_sizes_and_crops(tmp_path):
 
 def test_many_pictures_are_decoded_once(tmp_path, rng, monkeypatch):
     monkeypatch.setattr(gathering, "MIN_CACHED_PICTURES", 3)
-    pixels = random_pixels(rng, 6, 84)
+    pixels, folder = random_pixels(rng, 6, 84), tmp_path / "pictures"
     for i in range(6):
-        save(tmp_path / "pictures" / f"class{i % 2}" / f"{i}.png", pixels[i])
-    (tmp_path / "pictures" / "class0" / "2.png").write_bytes(b"no picture")
-    told = []
-    first = read_pictures(tmp_path / "pictures", progress=lambda done, total: told.append((done, total)))
+        save(folder / f"class{i % 2}" / f"{i}.png", pixels[i])
+    (folder / "class0" / "2.png").write_bytes(b"no picture")
+    calls = []
+    first = read_pictures(folder, progress=lambda done, total: calls.append((done, total)))
     expected = {"base": (pixels[[0, 4, 1, 3, 5]], ["class0"] * 2 + ["class1"] * 3)}
     check(first, expected, "folder")
-    assert told[-1] == (6, 6)
+    assert calls[-1] == (6, 6)
     assert isinstance(first.pixels, np.memmap)
     assert "2.png is no" in str(first.skipped[-1])
 
-    def never(*_):
-        raise AssertionError("decoded again")
-
     with monkeypatch.context() as patch:
-        patch.setattr(gathering, "decode", never)
-        again = read_pictures(tmp_path / "pictures")
+        patch.setattr(gathering, "decode", None)  # it cannot be called again
+        again = read_pictures(folder)
         check(again, expected, "folder")
         assert str(again.skipped[-1]) == str(first.skipped[-1])
-    save(tmp_path / "pictures" / "class0" / "2.png", pixels[2])  # mended: other file, other key
-    mended = read_pictures(tmp_path / "pictures")
-    check(mended, {"base": (pixels[[0, 2, 4, 1, 3, 5]], ["class0"] * 3 + ["class1"] * 3)}, "folder")
+    save(folder / "class0" / "2.png", pixels[2])  # mended: other file, other key
+    check(read_pictures(folder), {"base": (pixels[[0, 2, 4, 1, 3, 5]], ["class0"] * 3 + ["class1"] * 3)}, "folder")
     assert not [name for name in os.listdir(Path(first.pixels.filename).parent) if name.endswith(".tmp")]
 
 
@@ -513,21 +461,24 @@ class Calls:
         return self.made_of
 
 
-@pytest.mark.parametrize("name", ["mini-imagenet-cache-train.pkl", "FC100_train.pickle", "train_images_png.pkl"])
-def test_a_hostile_pickle_is_refused_and_nothing_runs(tmp_path, name):
+def test_a_hostile_pickle_is_refused_and_nothing_runs(tmp_path):
     trace = tmp_path / "ran"
-    labels = {"label_specific": [0], "label_specific_str": ["hen"]}
-    (tmp_path / "train_labels.pkl").write_bytes(pickle.dumps(labels))
+    (tmp_path / "train_labels.pkl").write_bytes(pickle.dumps({"label_specific": [0], "label_specific_str": ["hen"]}))
     hostile = {"data": Calls(os.system, f"touch {trace}"), "labels": [0], "image_data": 0, "class_dict": {}}
-    (tmp_path / name).write_bytes(pickle.dumps(hostile))
-    with pytest.raises(ValueError, match=r"system.*was not called.*published"):
-        read_pictures(tmp_path / name)
+    for name in ("mini-imagenet-cache-train.pkl", "FC100_train.pickle", "train_images_png.pkl"):
+        (tmp_path / name).write_bytes(pickle.dumps(hostile))
+        with pytest.raises(ValueError, match=r"system.*was not called.*published"):
+            read_pictures(tmp_path / name)
     assert not trace.exists()
 
 
-def test_pickles_of_another_shape_are_told_of(tmp_path):
+def test_files_of_another_shape_and_damaged_ones_are_refused(tmp_path, drawings):
     path, pixels = tmp_path / "mini-imagenet-cache-val.pkl", np.zeros((2, 84, 84, 3), np.uint8)
+    whole = pickle.dumps(mini_cache(pixels, ["a", "b"]))
     for content, message in (
+        (b"", "pickle is damaged"),
+        (b"hello", "pickle is damaged"),
+        (whole[: len(whole) // 2], "pickle is damaged"),
         ([1], "holds a list"),
         ({"image_data": 1, "class_dict": {}}, "of type 'int'"),
         ({"image_data": np.zeros((2, 84, 84, 3)), "class_dict": {"a": [0, 1]}}, "float64 of shape"),
@@ -537,17 +488,8 @@ def test_pickles_of_another_shape_are_told_of(tmp_path):
         ({"image_data": pixels, "class_dict": [0]}, "'list'"),
         ({"data": 1}, "it lacks 'image_data'"),
     ):
-        path.write_bytes(pickle.dumps(content))
+        path.write_bytes(content if isinstance(content, bytes) else pickle.dumps(content))
         with pytest.raises(ValueError, match=f"mini-imagenet-cache-val.pkl is damaged, or not as it was.*{message}"):
-            read_pictures(path)
-
-
-def test_damaged_files_are_told_of(tmp_path, drawings):
-    whole = pickle.dumps(mini_cache(np.zeros((2, 84, 84, 3), np.uint8), ["a", "b"]))
-    path = tmp_path / "mini-imagenet-cache-val.pkl"
-    for content in (b"", b"hello", whole[: len(whole) // 2]):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match="pickle is damaged"):
             read_pictures(path)
     (tmp_path / "images_background.zip").write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(ValueError, match="images_background.zip is damaged"):
@@ -557,39 +499,37 @@ def test_damaged_files_are_told_of(tmp_path, drawings):
     with pytest.raises(ValueError, match="not a file of a known data set|damaged"):
         read_pictures(npz)
     (tmp_path / "train_labels.pkl").write_bytes(pickle.dumps({"label_specific": [0, 0]}))
-    np.savez(tmp_path / "train_images.npz", images=np.zeros((3, 84, 84, 3), np.uint8))
-    with pytest.raises(ValueError, match="3 pictures, but there are 2 labels"):
-        read_pictures(tmp_path / "train_images.npz")
-    np.savez(tmp_path / "train_images.npz", other=np.zeros(3))
-    with pytest.raises(ValueError, match="lacks 'images is not"):
-        read_pictures(tmp_path / "train_images.npz")
+    for arrays, message in (
+        ({"images": np.zeros((3, 84, 84, 3), np.uint8)}, "3 pictures, but there are 2 labels"),
+        ({"other": np.zeros(3)}, "lacks 'images is not"),
+    ):
+        np.savez(tmp_path / "train_images.npz", **arrays)
+        with pytest.raises(ValueError, match=message):
+            read_pictures(tmp_path / "train_images.npz")
 
 
 def test_paths_and_names_that_are_wrong(tmp_path, rng):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         read_pictures(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="neither class folders nor files"):
-        read_pictures(tmp_path)
-    with pytest.raises(ValueError, match="no images_background"):
-        read_pictures(tmp_path, "omniglot")
-    with pytest.raises(ValueError, match="no class folders"):
-        read_pictures(tmp_path, "cub")
-    with pytest.raises(ValueError, match="no data set 'imagenet'; there are: omniglot"):
-        read_pictures(tmp_path, "imagenet")
+    (tmp_path / "empty").mkdir()
     (tmp_path / "x.txt").write_text("x")
-    with pytest.raises(ValueError, match="not a file of a known data set"):
-        read_pictures(tmp_path / "x.txt")
-    with pytest.raises(ValueError, match="not a file of cub"):
-        read_pictures(tmp_path / "x.txt", "cub")
-    save(tmp_path / "hen" / "x.png", random_pixels(rng, 1, 84)[0])
-    with pytest.raises(ValueError, match="choose some of base, val, novel"):
-        read_pictures(tmp_path, splits=["train"])
-    with pytest.raises(ValueError, match="no split novel: there is base"):
-        read_pictures(tmp_path, splits=["novel"])
-    assert set(read_pictures(tmp_path, splits=["base", "val"]).splits) == {"base"}  # as far as they are there
-    (tmp_path / "hen" / "x.png").write_bytes(b"x")
+    save(tmp_path / "own" / "hen" / "x.png", random_pixels(rng, 1, 84)[0])
+    for name, dataset, options, message in (
+        ("empty", None, {}, "neither class folders nor files"),
+        ("empty", "omniglot", {}, "no images_background"),
+        ("empty", "cub", {}, "no class folders"),
+        ("empty", "imagenet", {}, "no data set 'imagenet'; there are: omniglot"),
+        ("x.txt", None, {}, "not a file of a known data set"),
+        ("x.txt", "cub", {}, "not a file of cub"),
+        ("own", None, {"splits": ["train"]}, "choose some of base, val, novel"),
+        ("own", None, {"splits": ["novel"]}, "no split novel: there is base"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_pictures(tmp_path / name, dataset, **options)
+    assert set(read_pictures(tmp_path / "own", splits=["base", "val"]).splits) == {"base"}  # as far as they are there
+    (tmp_path / "own" / "hen" / "x.png").write_bytes(b"x")
     with pytest.raises(ValueError, match="none of 1 pictures can be read"):
-        read_pictures(tmp_path)
+        read_pictures(tmp_path / "own")
 
 
 # ---- the command
@@ -601,23 +541,15 @@ def test_the_command_lists_and_teaches(handful):
     assert "tieredimagenet" in handful("train", "--list-datasets").stdout
     for info in list_datasets():
         one = ("train", "--list-datasets", "--dataset", info.name)
-        said = handful(*one).stdout
-        assert f"handful train {info.example} --dataset {info.name}" in said
-        assert all(digest in said for digest in info.archives.values())
+        text = handful(*one).stdout
+        assert f"handful train {info.example} --dataset {info.name}" in text
+        assert all(digest in text for digest in info.archives.values())
         assert json.loads(handful(*one, "--json").stdout)["layouts"] == info.layouts
     assert "no data set 'x'" in handful("train", "--list-datasets", "--dataset", "x").stderr
 
 
 def test_the_command_reads_what_is_there_and_checks_archives(handful, tmp_path, drawings, monkeypatch):
-    ink, labels, split = drawings
-    folder = tmp_path / "omniglot"
-    folder.mkdir()
-    for half in ("background", "evaluation"):
-        with zipfile.ZipFile(folder / f"images_{half}.zip", "w") as archive:
-            for i in np.flatnonzero(split == half):
-                data = io.BytesIO()
-                Image.fromarray(~ink[i]).save(data, "PNG")
-                archive.writestr(f"images_{half}/{labels[i]}/{i}.png", data.getvalue())
+    folder = zipped(tmp_path / "omniglot", *drawings)
     done = handful("train", folder, "--dataset", "omniglot", "--check")
     assert done.returncode == 1  # these are not the published files
     assert "images_background.zip is NOT the published file" in done.stdout
@@ -627,9 +559,9 @@ def test_the_command_reads_what_is_there_and_checks_archives(handful, tmp_path, 
     monkeypatch.setitem(catalogue._all(), "omniglot", catalogue.DatasetInfo(**(vars(info) | {"archives": digests})))
     done = handful("train", folder, "--check", "--json")
     assert done.returncode == 0
-    found = json.loads(done.stdout)
-    assert found["archives"] == dict.fromkeys(digests, True)
-    assert (found["name"], found["pictures"], found["size"]) == ("omniglot", 8, [28, 28])
+    report = json.loads(done.stdout)
+    assert report["archives"] == dict.fromkeys(digests, True)
+    assert (report["name"], report["pictures"], report["size"]) == ("omniglot", 8, [28, 28])
     (tmp_path / "CUB_200_2011.tgz").write_bytes(b"x")
     done = handful("train", tmp_path / "CUB_200_2011.tgz", "--dataset", "cub", "--check")
     assert done.returncode == 1

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -16,8 +17,9 @@ from safetensors.numpy import load_file, save
 
 from handful.backbones import load_backbone
 from handful.core.base import read_base
-from handful.features import FeatureTable, write
+from handful.features import FeatureTable, read, write
 from handful.training.datasets import PictureSet
+from handful.training.datasets.catalogue import published
 from handful.training.heads.learned_base import HEADS, learn_base
 from handful.training.learning import KEY, Checkpoint
 
@@ -28,9 +30,10 @@ with suppress(ImportError):  # where torch is absent, the marker skips all of th
     from handful.backbones.networks.architectures import drop_block
     from handful.backbones.networks.checkpoints import load_network
     from handful.training import joint_training, pretraining
+    from handful.training import learner as backbone_training
     from handful.training.heads import trainer
     from handful.training.joint_training import TASKS_PER_STEP, JointTraining
-    from handful.training.learner import Learner, augment, pixel_statistics, rotated
+    from handful.training.learner import Learner, augment, rotated
     from handful.training.pretraining import CHECKPOINT, locked_folder, pretrain, split
     from handful.training.settings import Settings
 
@@ -51,7 +54,7 @@ def shapes(classes=24, each=8, size=16, seed=0, channels=1, splits=None):
 
 
 def learner(pictures, **changes):
-    return Learner(Settings(**(SMALL | changes)), pictures, *pixel_statistics(pictures.pixels), "cpu")
+    return Learner(Settings(**(SMALL | changes)), pictures)
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +64,7 @@ def small(monkeypatch):
     torch.set_num_threads(1)
     for module in (joint_training, pretraining):
         monkeypatch.setattr(module, "learn_base", partial(learn_base, episodes=64))
-    for module in (trainer, pretraining):
+    for module in (trainer, backbone_training):
         monkeypatch.setattr(module, "VALIDATION_TASKS", 10)
     yield
     torch.set_num_threads(before)
@@ -185,8 +188,8 @@ def joint(head="feat", held_out=True, **changes):
     learning, others = split(pictures, Settings(**SMALL))
     if not held_out:
         learning, others = pictures, None
-    made = learner(learning, **({"together": head, "together_tasks": 200} | changes))
-    training = JointTraining(made, learning, others, made.weights())
+    settings = Settings(**(SMALL | {"together": head, "together_tasks": 200} | changes))
+    training = JointTraining(Learner(settings, learning, others))
     training.start()
     return training
 
@@ -195,17 +198,17 @@ def test_the_loss_together_is_that_of_prototypes_of_centred_features_of_length_o
     """FEAT whose attention gives 0 is a softmax over the distances to the means of the examples."""
     training = joint()
     with torch.no_grad():
-        for name, array in training.head_arrays().items():
+        for name, array in training.head_arrays.items():
             array.copy_(torch.full_like(array, {"gain": 1.0, "log_temperature": np.log(0.2)}.get(name, 0.0)))
     drawn = training.sampler.draw(np.random.default_rng(5), 1, 2)
     mean = training.learner.mean_feature().astype(float)
 
     def prepared(rows):
-        z = training.learner.embed(training.learning.pixels[rows]).astype(float) - mean
+        z = training.learner.embed(training.learner.pictures.pixels[rows]).astype(float) - mean
         return z / np.linalg.norm(z, axis=1, keepdims=True)
 
     prototypes = prepared(drawn.support[0]).reshape(training.tasks.ways, 2, -1).mean(1)
-    arrays = {name: array.detach().double().numpy() for name, array in training.head_arrays().items()}
+    arrays = {name: array.detach().double().numpy() for name, array in training.head_arrays.items()}
     losses = []
     for row, own in zip(prepared(drawn.query[0][: drawn.known]), drawn.truth[0], strict=False):
         logits = HEADS["feat"].score(arrays, prototypes[None], np.arange(len(prototypes))[None], row[None, None])[0]
@@ -219,13 +222,13 @@ def test_the_gradient_reaches_network_and_head_but_no_statistic_of_a_batch_norm(
         training = joint(head)
         network = training.learner.network
         before = {name: value.clone() for name, value in network.state_dict().items()}
-        arrays = {name: value.detach().clone() for name, value in training.head_arrays().items()}
+        arrays = {name: value.detach().clone() for name, value in training.head_arrays.items()}
         for number in range(3):
             training.step(number)
         parameters = {name for name, _ in network.named_parameters()}
         for name, value in network.state_dict().items():
             assert torch.equal(value, before[name]) == (name not in parameters), name
-        assert any(not torch.equal(value, arrays[name]) for name, value in training.head_arrays().items())
+        assert any(not torch.equal(value, arrays[name]) for name, value in training.head_arrays.items())
 
 
 def test_a_step_of_the_network_is_that_of_adam_and_steps_teach():
@@ -240,7 +243,7 @@ def test_a_step_of_the_network_is_that_of_adam_and_steps_teach():
     losses += [training.step(number) for number in range(1, 40)]
     assert np.mean(losses[-8:]) < 0.9 * np.mean(losses[:8])
     with torch.no_grad():
-        training.head_arrays()["outer"].fill_(float("nan"))
+        training.head_arrays["outer"].fill_(float("nan"))
     with pytest.raises(ValueError, match="give a smaller rate than"):
         training.step(40)
 
@@ -250,19 +253,19 @@ def test_validation_is_on_other_classes_by_the_features_of_the_network_as_it_is(
     for held_out in (True, False):
         training = joint(held_out=held_out, together_rate=1e-2)
         drawn = training.sampler.draw(np.random.default_rng(0), 50, 1)
-        learned = set(training.learning.labels[np.r_[drawn.support.ravel(), drawn.query.ravel()]].tolist())
-        rows, source = training.validation_rows, training.learning
+        learned = set(training.learner.pictures.labels[np.r_[drawn.support.ravel(), drawn.query.ravel()]].tolist())
+        rows, source = training.validation_rows, training.learner.pictures
         if held_out:
-            rows, source = rows - len(source), training.held_out
+            rows, source = rows - len(source), training.learner.held_out
         assert rows.min() >= 0
         assert not learned & set(source.labels[rows].tolist())
     training = joint(together_rate=1e-2)
     for number in range(3):
         training.step(number)
     made = training.learner
-    tables = [FeatureTable(made.embed(p.pixels), p.labels) for p in (training.learning, training.held_out)]
+    tables = [made.table(pictures) for pictures in (made.pictures, made.held_out)]
     again = trainer.HeadTasks(*tables, made.mean_feature(), 5, (1, 5), 0)
-    arrays = {name: value.detach().numpy() for name, value in training.head_arrays().items()}
+    arrays = {name: value.detach().numpy() for name, value in training.head_arrays.items()}
     assert training.figures() == pytest.approx(again.validate(training.head, arrays), abs=1e-3)
 
 
@@ -328,11 +331,7 @@ def test_a_gain_is_kept_and_reported_before_and_after(tmp_path, monkeypatch):
     monkeypatch.setattr(joint_training, "TASKS_PER_VALIDATION", TASKS_PER_STEP)
     results = iter([{"heat": 1.0, "accuracy": 50.0 + i, "auroc": 60.0 + i} for i in range(3)])
 
-    def figures(training):
-        training.mean = torch.from_numpy(training.learner.mean_feature())
-        return next(results)
-
-    monkeypatch.setattr(JointTraining, "figures", figures)
+    monkeypatch.setattr(JointTraining, "figures", lambda training: next(results))
     plain, _ = run(tmp_path / "plain", epochs=1, heads=("feat",))
     done, rows = run(tmp_path / "tuned", **TOGETHER)
     assert (done.together["before"]["accuracy"], done.together["after"]["auroc"]) == (50.0, 62.0)
@@ -451,25 +450,43 @@ def test_what_cannot_be_trained_is_said_before_the_training(tmp_path):
     assert {path.name for path in (tmp_path / "out").glob("*")} <= {".lock"}
 
 
-def test_the_command_trains_on_a_folder_of_pictures(tmp_path, handful):
+def test_the_commands_lead_from_pictures_to_a_table_of_methods_with_heads(tmp_path, handful):
+    """train on class folders, embed a published cache of miniImageNet, learn heads on its base classes, compare."""
+
+    def cli(*words):
+        done = handful(*words)
+        assert done.returncode == 0, done.stderr
+        return " ".join(done.stdout.split())
+
     pictures = shapes(10, 10, channels=3)
     for i, (pixels, label) in enumerate(zip(pictures.pixels, pictures.labels, strict=True)):
         (tmp_path / "pictures" / label).mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(tmp_path / "pictures" / label / f"{i:04}.png")
     (tmp_path / "pictures" / label / "broken.png").write_bytes(b"no picture")
     options = ("--widths", "4,4,8,8", "--size", 16, "--batch", 16, "--epochs", 1, "--heads", "none")
-    done = handful("train", "pictures", "-o", "out", *options)
-    assert done.returncode == 0, done.stderr
-    said = done.stdout.replace("\n", " ")
-    for words in (
-        "Skipped (1):",
-        "broken.png",
-        "epoch 1: loss",
-        "The best epoch",
-        "handful embed PICTURES/ --backbone",
-    ):
-        assert words in said
-    assert load_backbone(tmp_path / "out" / "model.onnx").dimension == 8
+    text = cli("train", "pictures", "-o", "out", *options)
+    for words in ("Skipped (1):", "broken.png", "epoch 1: loss", "The best epoch", "embed PICTURES/ --backbone"):
+        assert words in text
+
+    names = {split: [n for n, s in published("miniimagenet").items() if s == split] for split in ("base", "novel")}
+    for split, file, count in (("base", "train", 12), ("novel", "test", 8)):
+        pixels = shapes(count, 8, 84, channels=3).pixels
+        rows = {name: list(range(8 * i, 8 * i + 8)) for i, name in enumerate(names[split][:count])}
+        content = pickle.dumps({"image_data": pixels, "class_dict": rows}, protocol=2)
+        (tmp_path / "out" / f"mini-imagenet-cache-{file}.pkl").write_bytes(content)
+        centred = ("--base", "base.parquet") if split == "novel" else ()
+        model = ("--dataset", "miniimagenet", "--backbone", tmp_path / "out" / "model.onnx")
+        cli("embed", "out", *model, "--split", split, *centred, "-o", f"{split}.parquet")
+    novel = read(tmp_path / "novel.parquet")
+    assert sorted(novel.counts) == sorted(names["novel"][:8])
+    assert np.allclose(novel.base_mean, read(tmp_path / "base.parquet").mean)
+    cli("base", "base.parquet", "-o", "base.safetensors", "--episodes", 64, "--heads", "feat,peeler")
+    tasks = ("--ways", 3, "--shots", 1, "--queries", 5, "--outlier-ways", 3, "--tasks", 20)
+    methods = ("--methods", "simpleshot,eol,feat,snatcher_f,peeler,poodle")
+    cli("bench", "balanced", "--features", "novel.parquet", "--base", "base.safetensors", *methods, *tasks, "-o", "out")
+    table = (tmp_path / "out" / "balanced.md").read_text()
+    for title in ("SimpleShot", "EOL", "FEAT", "SnaTCHer-F", "PEELER", "POODLE"):
+        assert f"| {title}" in table
 
 
 # ---- heads on fixed features

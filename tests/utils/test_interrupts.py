@@ -24,6 +24,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(os.name != "posix" or not Path("/proc/self/task").is_dir(), reason="needs /proc and signals"),
 ]
+READS = ("src/handful/utils/interrupts.py", "src/handful/cli/__init__.py", "src/handful/cli/_console.py")
 AIM_SECONDS = 2.0
 MAX_SECONDS = 6.0  # on a machine that does much else
 CODES = (130, -signal.SIGINT)  # a shell says 130 of both

@@ -2,17 +2,15 @@
 
 from handful.backbones import networks
 from handful.backbones.backbone import Backbone, TextBackbone
-from handful.backbones.cache import FeatureCache
 from handful.backbones.catalogue import BackboneInfo, list_backbones, load_backbone
 from handful.backbones.embedding import embed_pictures, embed_texts
 from handful.backbones.folders import Skipped
-from handful.backbones.pictures import BadPicture, find_pictures, open_picture, picture_size, thumbnail
+from handful.backbones.pictures import BadPicture, find_pictures, open_picture
 
 __all__ = [
     "Backbone",
     "BackboneInfo",
     "BadPicture",
-    "FeatureCache",
     "Skipped",
     "TextBackbone",
     "embed_pictures",
@@ -22,6 +20,4 @@ __all__ = [
     "load_backbone",
     "networks",
     "open_picture",
-    "picture_size",
-    "thumbnail",
 ]

@@ -131,24 +131,16 @@ class FunctionBackbone(TextBackbone):
     fingerprint = ""
 
     def __init__(self, function: Callable[[list[str]], Any]) -> None:
-        self._function = function
+        self._function, self.dimension = function, 0
         self.name = getattr(function, "__qualname__", type(function).__qualname__)
-        self.dimension = self._rows(["A short text."]).shape[1]
+        self.dimension = self._embed(["A short text."]).shape[1]
 
     def _embed(self, texts: list[str]) -> np.ndarray:
-        rows = self._rows(texts)
-        if rows.shape[1] != self.dimension:
-            raise ValueError(
-                f"the backbone {self.name} gave {rows.shape[1]} features, and {self.dimension} for a text before"
-            )
-        return rows
-
-    def _rows(self, texts: list[str]) -> np.ndarray:
         rows = np.asarray(self._function(texts), np.float32)
-        if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
+        if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1] or self.dimension not in (0, rows.shape[1]):
             raise ValueError(
                 f"the backbone {self.name} gave an array of shape {rows.shape} for {len(texts)} texts: "
-                "a row of features for each text is needed"
+                "a row of features for each text is needed, of the same length for all"
             )
         return rows
 

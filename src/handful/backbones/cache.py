@@ -1,14 +1,13 @@
 """A cache of features on disk, so that a second run over a pile reads the cache and not the pictures.
 
-It is one SQLite file in the user's cache folder, which many processes and threads may use at once:
+It is one SQLite file in the user's cache folder, which many processes and threads may use at once. Its one table maps
 
-    features   (content hash, fingerprint of backbone and loading) -> float32 vector
-    files      path -> its status (size, times, inode) when read, and its content hash
+    (fingerprint of backbone and loading, content hash)          -> float32 vector
+    ("files", hash of a path and its status: size, times, inode) -> content hash of that file
 
 A moved picture is recognised by its content. A picture with a new modification time is read again, but not embedded
-again. An entry takes four bytes for each dimension, 5 kB for 1280. Nothing is deleted automatically: call
-`FeatureCache().clear()` or delete the file. SQLite cannot lock reliably on a network drive: set $HANDFUL_CACHE to a
-folder on a local disk.
+again. An entry takes four bytes for each dimension, 5 kB for 1280. Nothing is deleted automatically: delete the file to
+free the space. SQLite cannot lock reliably on a network drive: set $HANDFUL_CACHE to a folder on a local disk.
 
 A problem with the cache never stops a run. A damaged file is renamed and a new one is started. If the cache cannot be
 written, handful works without it. Both give a warning.
@@ -21,27 +20,25 @@ import os
 import sqlite3
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from handful.utils.cache_folder import cache_folder
 
 FILE = "features-1.sqlite"  # 1 is the version of the schema: another version uses another file
+FILES = "files"  # stands where features have a fingerprint
 LOCK_TIMEOUT_S = 30.0  # how long to wait while another process writes
 MAX_QUERY_VALUES = 500  # old versions of SQLite take at most 999
 MIN_AGE_NS = 2_000_000_000  # some drives store times coarsely: a newer file may change again without a new time
 SCHEMA = """
-BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS features (
     fingerprint TEXT NOT NULL, hash BLOB NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (fingerprint, hash)
-);
-CREATE TABLE IF NOT EXISTS files (path BLOB PRIMARY KEY, status TEXT NOT NULL, hash BLOB NOT NULL) WITHOUT ROWID;
-COMMIT;
+)
 """
+Rows = Iterator[tuple[bytes, bytes]]
 
 
 def content_hash(data: bytes) -> str:
@@ -50,14 +47,9 @@ def content_hash(data: bytes) -> str:
 
 
 class FeatureCache:
-    """Features by content hash and backbone fingerprint, in an SQLite file.
+    """Features by content hash and backbone fingerprint, in an SQLite file; by default that of the user.
 
     Each call opens the file and closes it, so a cache can be used by threads and in forked processes.
-
-    Parameters
-    ----------
-    path : path, optional
-        The file; by default the one in the user's cache folder.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -65,103 +57,59 @@ class FeatureCache:
         self.usable = True  # False after it could not be read or written
 
     def get(self, hashes: Iterable[str], fingerprint: str) -> dict[str, np.ndarray]:
-        """Return the vectors, float32 [D], of the hashes that the cache holds.
-
-        Parameters
-        ----------
-        hashes : iterable of str
-            Content hashes.
-        fingerprint : str
-            That of the backbone.
-
-        Returns
-        -------
-        dict of str to array [D]
-            By content hash.
-        """
-        digests = [bytes.fromhex(h) for h in dict.fromkeys(hashes)]
-        rows = self._select("SELECT hash, vector FROM features WHERE fingerprint = ? AND hash IN", digests, fingerprint)
-        return {digest.hex(): np.frombuffer(vector, "<f4").astype(np.float32) for digest, vector in rows}
+        """Return the vectors, float32 [D], of the content hashes that the cache holds."""
+        rows = self._select(fingerprint, hashes)
+        return {content: np.frombuffer(vector, "<f4").astype(np.float32) for content, vector in rows.items()}
 
     def put(self, vectors: Mapping[str, np.ndarray], fingerprint: str) -> None:
-        """Store features.
-
-        Parameters
-        ----------
-        vectors : mapping of str to array [D]
-            By content hash.
-        fingerprint : str
-            That of the backbone.
-        """
-        rows = [(fingerprint, bytes.fromhex(h), np.asarray(v, "<f4").tobytes()) for h, v in vectors.items()]
-        self._insert("INSERT OR REPLACE INTO features VALUES (?, ?, ?)", rows)
+        """Store features by content hash."""
+        self._insert(fingerprint, {content: np.asarray(v, "<f4").tobytes() for content, v in vectors.items()})
 
     def known(self, paths: Iterable[str], status_of: Callable[[str], os.stat_result] = os.stat) -> dict[str, str]:
-        """Return the content hashes of files that have not changed since they were read. No file is read.
-
-        Parameters
-        ----------
-        paths : iterable of str
-            The files.
-        status_of : callable, optional
-            Returns the status of a file; by default `os.stat`.
-
-        Returns
-        -------
-        dict of str to str
-            By path.
-        """
-        current: dict[str, str] = {}
+        """Return the content hashes of the files that have not changed since they were read. No file is read."""
+        keys: dict[str, str] = {}
         for path in paths:
             with suppress(OSError, ValueError):  # opening the file will raise the right error later
-                current[path] = _status(status_of(path))
-        rows = self._select("SELECT path, status, hash FROM files WHERE path IN", list({*map(_key, current)}))
-        stored = {key: (status, digest.hex()) for key, status, digest in rows}
-        by_path = {path: stored.get(_key(path), ("", "")) for path in current}
-        return {path: digest for path, (status, digest) in by_path.items() if status == current[path]}
+                keys[path] = _file_key(path, status_of(path))
+        rows = self._select(FILES, keys.values())
+        return {path: rows[key].hex() for path, key in keys.items() if key in rows}
 
     def remember(self, files: Iterable[tuple[str, os.stat_result, str]]) -> None:
-        """Store the content hashes of files, for `known`.
-
-        Parameters
-        ----------
-        files : iterable of tuple
-            (path, status after reading, content hash).
-        """
+        """Store the content hashes of files for `known`: path, status after reading, content hash."""
         settled = time.time_ns() - MIN_AGE_NS
-        rows = [
-            (_key(path), _status(status), bytes.fromhex(digest))
-            for path, status, digest in files
+        rows = {
+            _file_key(path, status): bytes.fromhex(content)
+            for path, status, content in files
             if max(status.st_mtime_ns, status.st_ctime_ns) < settled
-        ]
-        self._insert("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", rows)
-
-    def clear(self) -> None:
-        """Delete all entries and free the disk space."""
-        self._do(lambda connection: connection.executescript("DELETE FROM features; DELETE FROM files; VACUUM"))
+        }
+        self._insert(FILES, rows)
 
     # ---- SQLite
 
-    def _select(self, query: str, keys: Sequence[bytes], *values: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query that ends in IN, for any number of keys."""
+    def _select(self, fingerprint: str, hashes: Iterable[str]) -> dict[str, bytes]:
+        keys = [bytes.fromhex(key) for key in dict.fromkeys(hashes)]
 
-        def select(connection: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
+        def select(connection: sqlite3.Connection) -> Rows:
             for start in range(0, len(keys), MAX_QUERY_VALUES):
                 batch = keys[start : start + MAX_QUERY_VALUES]
-                yield from connection.execute(f"{query} ({','.join('?' * len(batch))})", (*values, *batch))
+                places = ",".join("?" * len(batch))
+                query = f"SELECT hash, vector FROM features WHERE fingerprint = ? AND hash IN ({places})"
+                yield from connection.execute(query, (fingerprint, *batch))
 
-        return self._do(select) if keys else []
+        return {key.hex(): value for key, value in self._do(select)} if keys else {}
 
-    def _insert(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        def insert(connection: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
+    def _insert(self, fingerprint: str, values: Mapping[str, bytes]) -> None:
+        rows = [(fingerprint, bytes.fromhex(key), value) for key, value in values.items()]
+
+        def insert(connection: sqlite3.Connection) -> Rows:
             with connection:  # commits or rolls back: an interruption leaves nothing half written
                 connection.execute("BEGIN IMMEDIATE")
-                return connection.executemany(statement, rows)
+                return connection.executemany("INSERT OR REPLACE INTO features VALUES (?, ?, ?)", rows)
 
         if rows:
             self._do(insert)
 
-    def _do(self, work: Callable[[sqlite3.Connection], Iterator[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+    def _do(self, work: Callable[[sqlite3.Connection], Rows]) -> list[tuple[bytes, bytes]]:
         """Return the rows that `work` gives; after replacing a damaged file, or no rows if there is no cache."""
         for _ in range(2):
             if not self.usable:
@@ -170,8 +118,7 @@ class FeatureCache:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 with closing(sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_S, isolation_level=None)) as connection:
                     connection.execute("PRAGMA synchronous = OFF")  # a power cut may damage it: it is started anew
-                    if connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0] < 2:
-                        connection.executescript(SCHEMA)
+                    connection.execute(SCHEMA)
                     return list(work(connection))
             except (sqlite3.Error, OSError) as error:
                 # SQLite's other errors are subclasses: full, locked, read-only, ...
@@ -199,16 +146,13 @@ class FeatureCache:
         return True
 
 
-def _key(path: str) -> bytes:
-    return os.fsencode(os.path.abspath(path))  # bytes, because file names are not always text
-
-
-def _status(status: os.stat_result) -> str:
-    """Return a text that changes when the content of a file changes.
+def _file_key(path: str, status: os.stat_result) -> str:
+    """Return a hash that changes when the content of a file changes.
 
     Size and modification time are not enough: two files of the same size and time may exchange their names.
     """
-    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
+    state = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino} "
+    return content_hash(state.encode() + os.fsencode(os.path.abspath(path)))  # file names are not always text
 
 
 def _warn(message: str) -> None:

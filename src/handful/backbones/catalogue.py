@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from handful.backbones.backbone import Backbone, FunctionBackbone, fingerprint
 from handful.backbones.efficientnet import PLUS, lite_backbone, network_names
 from handful.backbones.networks import NETWORKS
 from handful.backbones.onnx_file import OnnxFile
-from handful.backbones.preprocessing import Preprocessing, as_numbers, as_size, preset_settings
+from handful.backbones.preprocessing import preprocessing_for
 
 # How strong the network for pictures is: the backbone, and a sentence. Two networks side by side were as good as Lite0
 # or better on all sets of pictures, at a third of the speed; none alone was: benchmarks/results/backbones.md.
@@ -164,22 +164,19 @@ def load_backbone(
     """
     if threads is not None and threads < 1:
         raise ValueError(f"threads is {threads}: at least 1 is needed, or None for all cores")
-    onnx_runtime.check_device(device)
-    options: dict[str, Any] = {"size": as_size(size), "mean": as_numbers(mean, "mean"), "std": as_numbers(std, "std")}
-    options = {key: value for key, value in options.items() if value is not None}
-    if preset is not None:
-        preset_settings(preset)
-        options["preset"] = preset
+    device = onnx_runtime.check_device(device)
+    named = {"size": size, "mean": mean, "std": std, "preset": preset}
+    options: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
     if "torch" in sys.modules and isinstance(name, sys.modules["torch"].nn.Module):
         if preset is not None:
             raise ValueError(f"preset={preset!r} is for an ONNX file: give size, mean and std of the module")
         return torch_modules.module_backbone(name, options, threads)
-    if not isinstance(name, str | Path) and callable(name):
+    if not isinstance(name, str | Path):
+        if not callable(name):
+            raise TypeError(f"a backbone is a name, a function or a torch.nn.Module, not a {type(name).__name__}")
         if options:
             raise ValueError(f"{' and '.join(options)} are for pictures: a function takes texts")
         return FunctionBackbone(name)
-    if not isinstance(name, str | Path):
-        raise TypeError(f"a backbone is a name, a function or a torch.nn.Module, not a {type(name).__name__}")
     text = concrete_name(str(name))
     source = _source(text)
     if options and source in (NETWORK_NAMES, FOLDER, DEFAULT_TEXT, OMNIGLOT):
@@ -188,25 +185,20 @@ def load_backbone(
         )
     if preset is not None and source != ONNX:
         raise ValueError(f"preset={preset!r} is for an ONNX file, not for {text}")
-    if source == NETWORK_NAMES:
-        return lite_backbone(text.split(PLUS), threads, device)
-    if source == DEFAULT_TEXT:
-        return sentence_encoders.MiniLM(threads)
-    if source == OMNIGLOT:
-        return OnnxFile(SHIPPED / f"{text}.onnx", {}, threads, name=text, device=device)
-    if source == PIXELS:
-        return Pixels(options)
-    if source == FOLDER:
-        return sentence_encoders.encoder_of(Path(text), threads)
-    if source == ONNX:
-        return OnnxFile(Path(text), options, threads, device=device)
-    if source == TIMM:
-        return torch_modules.timm_backbone(text, text.removeprefix(TIMM), options, threads)
-    if source == CHECKPOINT:
-        network, _, file = text.partition(":")
-        return torch_modules.network_backbone(text, network, Path(file), options, threads)
-    names = ", ".join((*LEVELS, *(info.name for info in BACKBONES)))
-    raise ValueError(f"there is no backbone {text!r}: choose from {names}")
+    loaders: dict[str, Callable[[], Any]] = {
+        NETWORK_NAMES: lambda: lite_backbone(text.split(PLUS), threads, device),
+        DEFAULT_TEXT: lambda: sentence_encoders.MiniLM(threads),
+        OMNIGLOT: lambda: OnnxFile(SHIPPED / f"{text}.onnx", {}, threads, device, name=text),
+        PIXELS: lambda: Pixels(options),
+        FOLDER: lambda: sentence_encoders.encoder_of(Path(text), threads),
+        ONNX: lambda: OnnxFile(Path(text), options, threads, device),
+        TIMM: lambda: torch_modules.timm_backbone(text, text.removeprefix(TIMM), options, threads),
+        CHECKPOINT: lambda: torch_modules.network_backbone(text, options, threads),
+    }
+    if source not in loaders:
+        names = ", ".join((*LEVELS, *(info.name for info in BACKBONES)))
+        raise ValueError(f"there is no backbone {text!r}: choose from {names}")
+    return loaders[source]()
 
 
 def concrete_name(name: str) -> str:
@@ -273,10 +265,8 @@ class Pixels(Backbone):
     name = PIXELS
 
     def __init__(self, options: dict[str, Any]):
-        whole = {"size": (16, 16), "mean": (0.0,), "std": (1.0,), "interpolation": "bilinear", "crop": None}
-        self.preprocessing = Preprocessing(**(whole | options))
-        if len(self.preprocessing.mean) != 1:
-            raise ValueError(f"the backbone {PIXELS} is grey: mean and std are one number each")
+        usual = {"size": 16, "mean": 0.0, "std": 1.0, "interpolation": "bilinear", "crop": None}
+        self.preprocessing = preprocessing_for(1, usual | options)
         self.dimension = self.preprocessing.size[0] * self.preprocessing.size[1]
         self.fingerprint = fingerprint(PIXELS, self.preprocessing.describe())
 

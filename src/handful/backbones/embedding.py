@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -75,28 +75,67 @@ def embed_pictures(
         )
     names = [os.fsdecode(path) for path in paths]
     features = _Features(backbone, cache, f"{backbone.fingerprint}-{LOADING_VERSION}", "pictures")
-    run = _Pictures(features, strict, opener)
-    run.find_known(names)
-    todo = [name for name in dict.fromkeys(names) if run.hashes.get(name) not in features.vectors]
+    hashes: dict[str, str] = {}  # by path: the content hash
+    bad: dict[str, str] = {}  # by path or by content hash: why it cannot be used
+    if features.cache is not None:
+        hashes = features.cache.known(names, os.stat if opener is None else _status_by(opener))
+        features.fetch(hashes.values())
+
+    def is_done(path: str) -> bool:
+        return hashes.get(path) in features.vectors
+
+    def look(path: str) -> tuple[os.stat_result, str, np.ndarray | None]:
+        """Read a picture and prepare it, unless its features are known. Runs in a thread."""
+        data, status = read(path, opener)
+        content = content_hash(data)
+        features.fetch([content])  # quick, compared with decoding
+        if content in features.vectors:
+            return status, content, None
+        return status, content, backbone.prepare(decode(data, path, at_least=DECODE_SCALE * max(backbone.input_size)))
+
+    def settle(block: list[tuple[str, Future[Any]]]) -> None:
+        """Embed what is new in a block of pictures, in order: batches do not depend on which thread was first."""
+        files: list[tuple[str, os.stat_result, str]] = []
+        fresh: dict[str, tuple[str, np.ndarray]] = {}  # by content hash: path and input
+        for path, future in block:
+            try:
+                status, hashes[path], prepared = future.result()
+            except BadPicture as error:
+                if strict:
+                    raise
+                hashes.pop(path, None)
+                bad[path] = error.reason
+                continue
+            files.append((path, status, hashes[path]))
+            if prepared is not None and not is_done(path):
+                fresh.setdefault(hashes[path], (path, prepared))
+        if fresh:
+            for content in features.compute(list(fresh), np.stack([prepared for _, prepared in fresh.values()])):
+                bad[content] = f"has features that are not finite with backbone {backbone.name}: leave it out"
+                if strict:
+                    raise BadPicture(fresh[content][0], bad[content])
+        if features.cache is not None:
+            features.cache.remember(files)
+
+    todo = [name for name in dict.fromkeys(names) if not is_done(name)]
     counts, report = Counter(names), progress or _silent
     done = len(names) - sum(counts[name] for name in todo)
     report(done, len(names))
     pool = ThreadPoolExecutor(threads or min(available_threads(), MAX_THREADS), thread_name_prefix="handful-pictures")
     try:
-        looked: list[tuple[str, Future[_Lookup]]] = []  # the next batch: it is prepared while this one is embedded
+        looks: list[tuple[str, Future[Any]]] = []  # the next batch: it is prepared while this one is embedded
         for start in range(0, len(todo) + batch, batch):
-            block, looked = looked, [(path, pool.submit(run.look, path)) for path in todo[start : start + batch]]
+            block, looks = looks, [(path, pool.submit(look, path)) for path in todo[start : start + batch]]
             if block:
-                run.settle(block)
+                settle(block)
                 done += sum(counts[path] for path, _ in block)
                 report(done, len(names))
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-    good = [name for name in names if run.hashes.get(name) in features.vectors]
-    hashes = [run.hashes[name] for name in good]
-    skipped = [Skipped(name, run.reason(name)) for name in names if run.hashes.get(name) not in features.vectors]
-    source = features.source(hashes) | {"device": getattr(backbone, "device", "cpu")}
-    return FeatureTable(features.rows(hashes), paths=good, hashes=hashes, skipped=skipped, source=source)
+    good = [name for name in names if is_done(name)]
+    skipped = [Skipped(name, bad.get(name) or bad[hashes[name]]) for name in names if not is_done(name)]
+    device = {"device": getattr(backbone, "device", "cpu")}
+    return features.table([hashes[name] for name in good], device, paths=good, skipped=skipped)
 
 
 def embed_texts(
@@ -147,7 +186,7 @@ def embed_texts(
     by_hash, counts = dict(zip(hashes, texts, strict=True)), Counter(hashes)
     report = progress or _silent
     features = _Features(backbone, cache, backbone.fingerprint, "texts")
-    features.take(features.stored(by_hash))
+    features.fetch(by_hash)
     done = sum(counts[content] for content in features.vectors)
     report(done, len(texts))
     todo = [content for content in by_hash if content not in features.vectors]
@@ -159,7 +198,7 @@ def embed_texts(
             raise ValueError(f"backbone {backbone.name} gave features that are not finite for {what!r}")
         done += sum(counts[content] for content in block)
         report(done, len(texts))
-    return FeatureTable(features.rows(hashes), hashes=hashes, texts=texts, source=features.source(hashes))
+    return features.table(hashes, {}, texts=texts)
 
 
 class _Features:
@@ -171,16 +210,13 @@ class _Features:
         if cache is not False and backbone.fingerprint:  # without a fingerprint nobody knows what would be found
             self.cache = FeatureCache() if cache is True else cache
         self.vectors: dict[str, np.ndarray] = {}
-        self.cached: set[str] = set()
+        self.computed: set[str] = set()
 
-    def stored(self, contents: Iterable[str]) -> dict[str, np.ndarray]:
-        """Return what the cache has of these contents. Safe to call in threads."""
-        vectors = {} if self.cache is None else self.cache.get(contents, self.key)
-        return {content: vector for content, vector in vectors.items() if len(vector) == self.backbone.dimension}
-
-    def take(self, vectors: dict[str, np.ndarray]) -> None:
-        self.vectors.update(vectors)
-        self.cached.update(vectors)
+    def fetch(self, contents: Iterable[str]) -> None:
+        """Take what the cache has of these contents. Safe to call in threads."""
+        missing = [content for content in contents if content not in self.vectors]
+        vectors = {} if self.cache is None else self.cache.get(missing, self.key)
+        self.vectors.update({key: vector for key, vector in vectors.items() if len(vector) == self.backbone.dimension})
 
     def compute(self, contents: Sequence[str], inputs: Any) -> list[str]:
         """Embed and store a batch. Return the contents whose features are not finite; they are not kept."""
@@ -192,109 +228,34 @@ class _Features:
             )
         finite = np.asarray(np.isfinite(vectors).all(axis=1))
         fresh = {content: vectors[i] for i, content in enumerate(contents) if finite[i]}
+        self.computed.update(fresh)
         self.vectors.update(fresh)
         if self.cache is not None:
             self.cache.put(fresh, self.key)
         return [content for i, content in enumerate(contents) if not finite[i]]
 
-    def rows(self, hashes: Sequence[str]) -> np.ndarray:
-        features = np.empty((len(hashes), self.backbone.dimension), np.float32)
+    def table(self, hashes: Sequence[str], device: dict[str, str], **more: Any) -> FeatureTable:
+        """Return the features of these contents, in order."""
+        rows = np.empty((len(hashes), self.backbone.dimension), np.float32)
         for row, content in enumerate(hashes):
-            features[row] = self.vectors[content]
-        return features
-
-    def source(self, hashes: Sequence[str]) -> dict[str, Any]:
-        return {
+            rows[row] = self.vectors[content]
+        source = {
             "backbone": self.backbone.name,
             "backbone_fingerprint": self.backbone.fingerprint,
-            "cached": sum(content in self.cached for content in hashes),
+            "cached": sum(content not in self.computed for content in hashes),
         }
+        return FeatureTable(rows, hashes=hashes, source=source | device, **more)
 
 
-class _Lookup(NamedTuple):
-    """What a thread found out about one picture. If its content is known already, `vector` and `input` are None."""
-
-    status: os.stat_result
-    hash: str
-    vector: np.ndarray | None = None  # from the cache
-    input: np.ndarray | None = None  # for the backbone
-
-
-class _Pictures:
-    """The pictures of one call of `embed_pictures`.
-
-    Threads only read and prepare pictures. Everything else happens in the caller's thread, picture by picture in order.
-    So the batches, and the last bits of the features, do not depend on which thread was first.
-    """
-
-    def __init__(self, features: _Features, strict: bool, opener: Opener | None) -> None:
-        self.features, self.strict, self.opener = features, strict, opener
-        self.hashes: dict[str, str] = {}  # by path: the content hash
-        self.bad: dict[str, str] = {}  # by path or by content hash: why it cannot be used
-
-    def find_known(self, paths: list[str]) -> None:
-        """Look up files that have not changed since an earlier call."""
-        if self.features.cache is not None:
-            self.hashes = self.features.cache.known(paths, os.stat if self.opener is None else self._status)
-            self.features.take(self.features.stored(self.hashes.values()))
-
-    def _status(self, path: str) -> os.stat_result:
-        assert self.opener is not None
-        descriptor = self.opener(path)
+def _status_by(opener: Opener) -> Callable[[str], os.stat_result]:
+    def status(path: str) -> os.stat_result:
+        descriptor = opener(path)
         try:
             return os.fstat(descriptor)
         finally:
             os.close(descriptor)
 
-    def look(self, path: str) -> _Lookup:
-        """Read a picture and prepare it, unless its content is known. Runs in a thread: it must not change `self`."""
-        data, status = read(path, self.opener)
-        content, backbone = content_hash(data), self.features.backbone
-        if content in self.features.vectors:
-            return _Lookup(status, content)
-        if stored := self.features.stored([content]):  # quick, compared with decoding
-            return _Lookup(status, content, vector=stored[content])
-        image = decode(data, path, at_least=DECODE_SCALE * max(backbone.input_size))
-        try:
-            return _Lookup(status, content, input=backbone.prepare(image))
-        except MemoryError:
-            raise BadPicture(path, "does not fit into memory: make it smaller") from None
-
-    def settle(self, block: list[tuple[str, Future[_Lookup]]]) -> None:
-        """Embed what is new in a block of pictures, and store what was found out."""
-        files: list[tuple[str, os.stat_result, str]] = []
-        fresh: dict[str, tuple[str, np.ndarray]] = {}  # by content hash: path and input
-        for path, future in block:
-            try:
-                lookup = future.result()
-            except BadPicture as error:
-                if self.strict:
-                    raise
-                self.hashes.pop(path, None)
-                self.bad[path] = error.reason
-                continue
-            self.hashes[path] = lookup.hash
-            files.append((path, lookup.status, lookup.hash))
-            if lookup.vector is not None:
-                self.features.take({lookup.hash: lookup.vector})
-            elif lookup.input is not None and lookup.hash not in self.features.vectors:
-                fresh.setdefault(lookup.hash, (path, lookup.input))
-        if fresh:
-            self._embed(fresh)
-        if self.features.cache is not None:
-            self.features.cache.remember(files)
-
-    def _embed(self, fresh: dict[str, tuple[str, np.ndarray]]) -> None:
-        for content in self.features.compute(list(fresh), np.stack([prepared for _, prepared in fresh.values()])):
-            self.bad[content] = (
-                f"has features that are not finite with backbone {self.features.backbone.name}: leave it out"
-            )
-            if self.strict:
-                raise BadPicture(fresh[content][0], self.bad[content])
-
-    def reason(self, path: str) -> str:
-        """Why a picture cannot be used."""
-        return self.bad[path] if path in self.bad else self.bad[self.hashes[path]]
+    return status
 
 
 def _silent(done: int, total: int) -> None: ...

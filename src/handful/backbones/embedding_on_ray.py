@@ -7,8 +7,7 @@ is lost or doubled when Ray runs a task twice, when a machine seems dead but is 
 continues. The features are the same to the last bit, because a batch never contains pictures of two parts.
 
 A worker decodes its own pictures, in a thread next to the network. Separate tasks for decoding would send 600 kB for
-each picture through the object store and wait for the cores that the workers hold. On two machines of one core they
-took 1.3 to 3 times as long.
+each picture through the object store and wait for the cores that the workers hold.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -32,16 +31,7 @@ from handful.backbones.embedding import LOADING_VERSION, embed_pictures
 from handful.backbones.folders import Skipped
 from handful.backbones.pictures import BadPicture, find_pictures
 from handful.features import FeatureTable, read, write
-from handful.features.parts import (
-    BASE_MEAN,
-    PART,
-    PLAN,
-    part_name,
-    part_numbers,
-    read_note,
-    write_mean,
-    write_part,
-)
+from handful.features.parts import BASE_MEAN, PART, PLAN, part_name, part_numbers, read_note, write_mean, write_part
 from handful.utils.files import first_folder, printable, read_json, write_whole
 from handful.utils.ray import Row, Worker, map_on_ray
 
@@ -60,18 +50,6 @@ class Recipe:
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
-
-    def load(self, **more: Any) -> Backbone:
-        """Load the backbone."""
-        from handful.backbones import load_backbone
-
-        backbone: Backbone = load_backbone(self.name, **self.options, **more)
-        return backbone
-
-    def from_anywhere(self) -> Recipe:
-        """Return the recipe with an absolute path, which is valid in every working folder."""
-        is_file = self.name.lower().endswith(".onnx")
-        return Recipe(os.path.abspath(self.name) if is_file else self.name, dict(self.options))
 
 
 @dataclass(frozen=True)
@@ -98,7 +76,9 @@ class PartMaker(Worker):
     @cached_property
     def backbone(self) -> Backbone:
         """The backbone, loaded by the worker itself."""
-        backbone = self.recipe.load(threads=1)  # a worker has one core
+        from handful.backbones import load_backbone
+
+        backbone: Backbone = load_backbone(self.recipe.name, **self.recipe.options, threads=1)  # a worker has one core
         if backbone.fingerprint != self.fingerprint:
             raise ValueError(
                 f"the backbone {self.recipe.name!r} is another one, or another version of it: "
@@ -119,7 +99,7 @@ class PartMaker(Worker):
             raise FileNotFoundError(f"{paths[0]!r} and the {len(paths) - 1} pictures after it do not exist")
         note = read_note(path)
         if note is None or note.get("digest") != row["digest"]:
-            tries = self._count_try(path, paths)
+            tries = _count_try(path, paths)
             embedded = embed_pictures(paths, self.backbone, cache=False, batch=BATCH_SIZE, threads=1)
             places = {path: i for i, path in enumerate(paths)}
             skipped = [(places[path], reason) for path, reason in embedded.skipped]
@@ -129,18 +109,19 @@ class PartMaker(Worker):
             tries.unlink(missing_ok=True)
         return {"part": int(row["part"]), "skipped": note["skipped"]}
 
-    def _count_try(self, part: Path, paths: list[str]) -> Path:
-        """Count the attempts in a file, which outlives the worker: Ray would restart it without end."""
-        tries = part.with_name(f".{part.name}.tries.tmp")
-        with open(tries, "ab") as file:
-            before = file.tell()
-            file.write(b".")
-        if before >= MAX_TRIES:
-            raise OSError(
-                f"{before} workers died over the pictures from {paths[0]!r} to {paths[-1]!r}: check whether one of "
-                "them crashes the decoder, or whether memory is short"
-            )
-        return tries
+
+def _count_try(part: Path, paths: list[str]) -> Path:
+    """Count the attempts in a file, which outlives the worker: Ray would restart it without end."""
+    tries = part.with_name(f".{part.name}.tries.tmp")
+    with open(tries, "ab") as file:
+        before = file.tell()
+        file.write(b".")
+    if before >= MAX_TRIES:
+        raise OSError(
+            f"{before} workers died over the pictures from {paths[0]!r} to {paths[-1]!r}: check whether one of "
+            "them crashes the decoder, or whether memory is short"
+        )
+    return tries
 
 
 def embed_to_parts(
@@ -169,57 +150,60 @@ def embed_to_parts(
     if not paths:
         return PartFolder(folder, [], [], [])
     names = [os.fsencode(os.path.relpath(path, top)) for path in paths]
-    blocks = [names[start : start + size] for start in range(0, len(names), size)]
-    arguments = (recipe.from_anywhere(), backbone.fingerprint, os.path.abspath(top), os.path.abspath(folder))
+    starts = range(0, len(names), size)
     key = f"{backbone.fingerprint} {LOADING_VERSION} {BATCH_SIZE} {os.path.abspath(top)}".encode(errors="replace")
-    plan = {
-        "shards": len(blocks), "shard_size": size, "of": printable(os.path.abspath(top)), "backbone": backbone.name,
-        "backbone_fingerprint": backbone.fingerprint, "pictures": len(names), "names": _digest(*names),
-        "base_mean": None if base_mean is None else _digest(base_mean.tobytes()),
-    }  # fmt: skip
+    mean = b"" if base_mean is None else base_mean.tobytes()
+    plan = {"shards": len(starts), "of": _digest(key, b"%d" % size, mean, *names)}
     _prepare_folder(folder, plan, replace)
     write_mean(folder, base_mean)
     with ThreadPoolExecutor(16) as pool:  # a network drive answers many requests at once
         states = list(pool.map(_state, map(os.fspath, paths)))
-    starts = range(0, len(names), size)
     digests = [_digest(key, *names[i : i + size], *states[i : i + size]) for i in starts]
-    rows = [
-        {"part": number, "names": b"\0".join(block), "digest": digests[number]} for number, block in enumerate(blocks)
-    ]
-    skipped: dict[int, list[Skipped]] = {}  # by number of the part
+    finished = 0
 
-    def settle(number: int, entries: Sequence[tuple[int, str]]) -> None:
-        skipped[number] = [Skipped(os.fsdecode(paths[number * size + i]), reason) for i, reason in entries]
-        if strict and entries:
-            raise BadPicture(*skipped[number][0])
-        progress(sum(len(blocks[done]) for done in skipped), len(names))
+    def settle(number: int, skipped: Sequence[tuple[int, str]]) -> None:
+        nonlocal finished
+        for i, reason in skipped if strict else ():
+            raise BadPicture(paths[number * size + i], reason)
+        finished += len(names[number * size : (number + 1) * size])
+        progress(finished, len(names))
 
     notes = _notes(folder, digests)
-    for number, note in notes.items():
-        if not any(reason.startswith(UNREAD_REASON) for _, reason in note["skipped"]):  # perhaps it can be read now
-            settle(number, note["skipped"])
+    for number in range(len(starts)):
+        skipped = notes[number]["skipped"] if number in notes else [(0, UNREAD_REASON)]
+        if any(reason.startswith(UNREAD_REASON) for _, reason in skipped):  # perhaps it can be read now
+            notes.pop(number, None)
+            (folder / part_name(number)).unlink(missing_ok=True)
         else:
-            (folder / part_name(number)).unlink()
-    if missing := [row for row in rows if row["part"] not in skipped]:
-        _sweep(folder)
+            settle(number, skipped)
+    rows = [
+        {"part": number, "names": b"\0".join(names[start : start + size]), "digest": digests[number]}
+        for number, start in enumerate(starts)
+        if number not in notes
+    ]
+    if rows:
+        is_file = recipe.name.lower().endswith(".onnx")  # its path must be valid in every working folder
+        recipe = Recipe(os.path.abspath(recipe.name) if is_file else recipe.name, dict(recipe.options))
+        arguments = (recipe, backbone.fingerprint, os.path.abspath(top), os.path.abspath(folder))
         try:
-            with closing(map_on_ray(PartMaker, arguments, missing, address=address, until=until)) as answers:
+            with closing(map_on_ray(PartMaker, arguments, rows, address=address, until=until)) as answers:
                 for answer in answers:
                     settle(answer["part"], answer["skipped"])
         finally:
-            _sweep(folder)
+            for file in folder.glob(".part-*.tmp"):  # of workers that were killed
+                file.unlink(missing_ok=True)
         notes = _notes(folder, digests)
-    if absent := [number for number in range(len(blocks)) if number not in notes]:
+    if absent := [number for number in range(len(starts)) if number not in notes]:
         raise OSError(
             f"{part_name(absent[0])} was written, but {str(folder)!r} does not show it on this machine: give a folder "
             "that all machines of the cluster share, and run the same command again"
         )
-    bad = {number * size + i for number, note in notes.items() for i, _ in note["skipped"]}
+    bad = {number * size + i: reason for number, note in notes.items() for i, reason in note["skipped"]}
     return PartFolder(
         folder,
         names=[os.fsdecode(name) for i, name in enumerate(names) if i not in bad],
         hashes=[content for note in notes.values() for content in note["hashes"]],
-        skipped=[entry for number in sorted(skipped) for entry in skipped[number]],
+        skipped=[Skipped(os.fsdecode(paths[i]), reason) for i, reason in bad.items()],
     )
 
 
@@ -234,36 +218,23 @@ def _prepare_folder(folder: Path, plan: dict[str, Any], replace: bool) -> None:
     stored: dict[str, Any] = {}
     with suppress(FileNotFoundError, ValueError):  # a damaged plan counts as none
         stored = read_json(folder / PLAN)
-    differences = [name for name in plan if name not in stored or stored[name] != plan[name]]
-    if differences and not replace and (stored or part_numbers(folder)):
+    if stored != plan and not replace and (stored or part_numbers(folder)):
         raise ValueError(
-            f"{str(folder)!r} holds parts with other {', '.join(differences)}: give another folder, or --overwrite to "
-            "replace them"
+            f"{str(folder)!r} holds parts of other pictures, of another size, backbone or base: give another folder, "
+            "or --overwrite to replace them"
         )
     for number in part_numbers(folder):
         if number >= plan["shards"]:
             (folder / part_name(number)).unlink()
-    if differences:
+    if stored != plan:
         write_whole(folder / PLAN, (json.dumps(plan, indent=1) + "\n").encode())
 
 
 def _notes(folder: Path, digests: Sequence[str]) -> dict[int, dict[str, Any]]:
-    """Return the notes of the parts that hold these pictures; remove other parts."""
+    """Return the notes of the parts that hold these pictures, by number."""
     with ThreadPoolExecutor(16) as pool:
         notes = list(pool.map(lambda number: read_note(folder / part_name(number)), range(len(digests))))
-    valid = {}
-    for number, (note, digest) in enumerate(zip(notes, digests, strict=True)):
-        if note is not None and note.get("digest") == digest:
-            valid[number] = note
-        else:
-            (folder / part_name(number)).unlink(missing_ok=True)
-    return valid
-
-
-def _sweep(folder: Path) -> None:
-    """Remove scratch files of workers that were killed."""
-    for file in folder.glob(".part-*.tmp"):
-        file.unlink(missing_ok=True)
+    return {i: note for i, note in enumerate(notes) if note is not None and note.get("digest") == digests[i]}
 
 
 def _digest(*parts: bytes) -> str:
@@ -300,36 +271,23 @@ def embed_folder(top: Path, recipe: Recipe, output: Path, backbone: Backbone, **
     return embedded
 
 
-class RayEmbedder:
-    """The embedder that `read_examples` and `read_pile` use on a cluster. The parts stay in `folder` for later runs.
+@contextmanager
+def ray_embedder(recipe: Recipe, folder: Path, address: str | None = None) -> Iterator[Callable[..., FeatureTable]]:
+    """Give the embedder that `read_examples` and `read_pile` use on a cluster. Its parts stay in `folder`.
 
     Ray starts with the first pictures to embed. It ends when the `with` block ends.
     """
+    with ExitStack() as until:
 
-    def __init__(self, recipe: Recipe, folder: Path, address: str | None = None, size: int = PART_PICTURES) -> None:
-        self.recipe, self.folder, self.address, self.size = recipe, folder, address, size
-        self._stack = ExitStack()
+        def embed(
+            top: Path, paths: Sequence[Path], backbone: Backbone, what: str, progress: Any, strict: bool
+        ) -> FeatureTable:
+            parts = embed_to_parts(
+                top, paths, recipe, folder / what, backbone, address=address, until=until, replace=True, strict=strict,
+                progress=lambda done, total: progress(what, done, total),
+            )  # fmt: skip
+            features = read(parts.folder).features if parts.names else np.empty((0, backbone.dimension), np.float32)
+            names = np.array([str(top / name) for name in parts.names], dtype=str)
+            return FeatureTable(features, paths=names, hashes=parts.hashes, skipped=parts.skipped)
 
-    def __enter__(self) -> RayEmbedder:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
-
-    def __call__(
-        self,
-        top: Path,
-        paths: Sequence[Path],
-        backbone: Backbone,
-        what: str,
-        progress: Callable[[str, int, int], object],
-        strict: bool,
-    ) -> FeatureTable:
-        """Embed pictures on the cluster, write the features in parts, and read them back."""
-        parts = embed_to_parts(
-            top, paths, self.recipe, self.folder / what, backbone, size=self.size, address=self.address,
-            until=self._stack, replace=True, strict=strict, progress=lambda done, total: progress(what, done, total),
-        )  # fmt: skip
-        features = read(parts.folder).features if parts.names else np.empty((0, backbone.dimension), np.float32)
-        names = np.array([str(top / name) for name in parts.names], dtype=str)
-        return FeatureTable(features, paths=names, hashes=parts.hashes, skipped=parts.skipped)
+        yield embed

@@ -73,10 +73,7 @@ class Kind(NamedTuple):
 
 @contextmanager
 def opened(path: str | os.PathLike[str], kind: Kind, opener: Opener | None = None) -> Iterator[BinaryIO]:
-    """Open a regular file that is not too large. Whatever goes wrong is an error of the kind.
-
-    opener: opens exactly the file that is meant, even if its name changes meanwhile.
-    """
+    """Open a regular file that is not too large. Whatever goes wrong is an error of the kind."""
 
     def check(status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):
@@ -97,8 +94,7 @@ def opened(path: str | os.PathLike[str], kind: Kind, opener: Opener | None = Non
     except BadFile:
         raise
     except OSError as error:
-        reason = f"cannot be read ({in_short(error)}): check that it exists and that you can read it"
-        raise kind.error(path, reason) from None
+        raise kind.error(path, _unreadable(error)) from None
     except ValueError:  # a zero character
         raise kind.error(path, "is not a valid file name: give another path") from None
 
@@ -127,13 +123,12 @@ def find_files(
             others[suffix_of(parts[-1]) or "no suffix"] += 1
     if strict and skipped:
         raise kind.error(skipped[0].path, skipped[0].reason)
-    if others:
+    if count := others.total():
         counts = ", ".join(f"{count} with {suffix}" for suffix, count in others.most_common(5))
-        more = ", ..." if len(others) > 5 else ""
-        count = others.total()
+        counts += ", ..." if len(others) > 5 else ""
         what = f"file that is not a {kind.noun}" if count == 1 else f"files that are not {kind.noun}s"
-        formats = f"{kind.noun}s are {kind.formats}"
-        skipped.append(Skipped(top, f"holds {count} {what}, by the suffix: {counts}{more} ({formats})"))
+        reason = f"holds {count} {what}, by the suffix: {counts} ({kind.noun}s are {kind.formats})"
+        skipped.append(Skipped(top, reason))
     return files, skipped
 
 
@@ -147,9 +142,8 @@ def walk(
     because a folder that somebody else has made may link to private files.
     """
     named = os.path.realpath(top if within is None else within)
-    seen = {
-        _identity(parent) for parent in Path(top).resolve().parents
-    }  # a link to a parent would list the folders next to `top`
+    # A link to a parent would list the folders next to `top`.
+    seen = {_identity(parent) for parent in Path(top).resolve().parents}
     folders: list[tuple[str, ...]] = [()]
     links: deque[tuple[str, ...]] = deque()  # read last, so that a picture is listed in its own folder
     while folders or links:
@@ -171,24 +165,23 @@ def walk(
         for entry in listing:
             if entry.name.startswith(".") or entry.name.lower() in LITTER:
                 continue
-            below = (*parts, entry.name)
             try:
                 leads_out = entry.is_symlink() and not is_within(os.path.realpath(entry.path), named)
                 if entry.is_dir():
-                    (links if entry.is_symlink() else folders).append(below)
-                elif entry.is_file() and not leads_out:
-                    yield below, None
-                elif suffix_of(entry.name) not in suffixes:
+                    (links if entry.is_symlink() else folders).append((*parts, entry.name))
                     continue
+                if entry.is_file() and not leads_out:
+                    problem = None
                 elif leads_out:
-                    yield below, LEADS_OUT.format("file")
+                    problem = LEADS_OUT.format("file")
                 elif entry.is_symlink() and not os.path.exists(entry.path):
-                    yield below, "is a link to a missing file: copy the file itself there"
+                    problem = "is a link to a missing file: copy the file itself there"
                 else:
-                    yield below, "is not a regular file (a pipe or device): remove it"
+                    problem = "is not a regular file (a pipe or device): remove it"
             except OSError as error:  # a link to itself
-                if suffix_of(entry.name) in suffixes:
-                    yield below, f"cannot be read ({in_short(error)}): check that it exists and that you can read it"
+                problem = _unreadable(error)
+            if problem is None or suffix_of(entry.name) in suffixes:
+                yield (*parts, entry.name), problem
 
 
 def suffix_of(name: str) -> str:
@@ -205,6 +198,10 @@ def _as_a_person_sorts(parts: tuple[str, ...]) -> tuple[object, ...]:
     """Return a sort key: 2.jpg before 10.jpg, a before B; names that are equal otherwise by their characters."""
     pieces = [re.split(r"(\d+)", part.casefold()) for part in parts]
     return [[int(p) if i % 2 else p for i, p in enumerate(piece)] for piece in pieces], parts
+
+
+def _unreadable(error: OSError) -> str:
+    return f"cannot be read ({in_short(error)}): check that it exists and that you can read it"
 
 
 def in_short(error: BaseException) -> str:

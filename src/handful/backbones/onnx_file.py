@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import numpy as np
 
 from handful.backbones.backbone import Backbone, fingerprint, pooled
 from handful.backbones.onnx_runtime import Session, weights_hash
-from handful.backbones.preprocessing import PRESETS, Preprocessing, as_numbers, as_size, preset_settings, spread
+from handful.backbones.preprocessing import PRESETS, Preprocessing, preprocessing_for, preset_settings
 from handful.utils.files import read_json
 from handful.utils.text import shortened
 
@@ -27,14 +25,7 @@ class OnnxFile(Backbone):
     which is averaged. If `model.base.safetensors` is next to `model.onnx`, it is the base file of the network.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        options: dict[str, Any],
-        threads: int | None = None,
-        name: str | None = None,
-        device: str | None = None,
-    ):
+    def __init__(self, path: Path, options: dict[str, Any], threads: int | None, device: str, name: str | None = None):
         if not path.is_file():
             raise FileNotFoundError(f"there is no ONNX file {path}")
         self.name, self.dimension = name or str(path), 0
@@ -46,26 +37,22 @@ class OnnxFile(Backbone):
         try:
             self.preprocessing = self._read_input(settings)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{path}: {error}") from None
+            raise ValueError(f"{path}: {shortened(str(error), 500)}") from None
         self._output = self._choose_output(output)
         self.fingerprint = fingerprint(weights, self._output, self.preprocessing.describe())
-        sides = (len(self.preprocessing.mean), *self.input_size)
-        # Running one picture now shows errors of the network before a long run.
-        self.dimension = self._embed(np.zeros((1, *sides), np.float32)).shape[1]
-        # For the comparison of devices a grey ramp: zeros would hide differences.
-        ramp = np.linspace(-1, 1, math.prod(sides), dtype=np.float32).reshape(1, *sides)
+        # Running one picture now shows errors of the network before a long run. For the comparison of devices it is a
+        # grey ramp: zeros would hide differences.
+        ramp = np.linspace(-1, 1, math.prod(self._input_shape), dtype=np.float32).reshape(1, *self._input_shape)
+        self.dimension = self._embed(ramp).shape[1]
         trial = {self._input: self._as_input(np.repeat(ramp, self._batch or 1, axis=0))}
-        self._session = self._session.on_device(device, trial, partial(Session, path, threads, self.name))
+        self._session = self._session.on_device(device, trial, path)
         self.device = self._session.device
 
     def _read_input(self, settings: dict[str, Any]) -> Preprocessing:
         """Return how pictures are prepared, from the settings and the shape of the input."""
-        if len(self._session.inputs) != 1:
-            names = ", ".join(entry.name for entry in self._session.inputs)
-            raise ValueError(
-                f"it has {len(self._session.inputs)} inputs ({names}), and a backbone has one, the picture"
-            )
-        (entry,) = self._session.inputs
+        entry, *others = self._session.inputs
+        if others:
+            raise ValueError(f"it has {len(others) + 1} inputs, and a backbone has one, the picture")
         shape = entry.shape
         if len(shape) != 4 or entry.type not in TYPES:
             raise ValueError(
@@ -85,13 +72,10 @@ class OnnxFile(Backbone):
                 '{"size": 224, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}, the numbers of most '
                 "networks trained with torch on ImageNet"
             )
-        if any(isinstance(a, int) and a != b for a, b in zip(sides, settings["size"], strict=True)):
+        preprocessing = preprocessing_for(channels if isinstance(channels, int) else 3, settings)
+        if any(isinstance(a, int) and a != b for a, b in zip(sides, preprocessing.size, strict=True)):
             raise ValueError(f"it takes pictures of {sides[0]} x {sides[1]}, and size says {settings['size']}")
-        count = channels if isinstance(channels, int) else 3
-        settings = spread(settings, count)
-        if len(settings["mean"]) != count or count not in (1, 3):
-            raise ValueError(f"it takes {channels} channels, and mean has {len(settings['mean'])} numbers")
-        return Preprocessing(**settings)
+        return preprocessing
 
     def _choose_output(self, requested: str | None) -> str:
         names: list[str] = [entry.name for entry in self._session.outputs]
@@ -121,8 +105,7 @@ class OnnxFile(Backbone):
         (features,) = self._session.run([self._output], {self._input: batch})
         what = f"the output {shortened(self._output, 100)} of {self.name}"
         if not isinstance(features, np.ndarray) or features.dtype.kind not in "fiub":
-            kind = features.dtype if isinstance(features, np.ndarray) else type(features).__name__
-            raise ValueError(f"{what} is of type {kind}: numbers are needed")
+            raise ValueError(f"{what} is {getattr(features, 'dtype', type(features))}: numbers are needed")
         if features.ndim and len(features) != len(batch):
             raise ValueError(f"{self.name} gives {len(features)} rows for {len(batch)} pictures: one each is needed")
         rows = pooled(features, what)
@@ -140,12 +123,4 @@ def _read_sidecar(path: Path) -> dict[str, Any]:
     if unknown := [key for key in settings if key not in KEYS]:
         names = shortened(", ".join(map(repr, unknown)), 200)
         raise ValueError(f"{sidecar} holds {names}: an object with {', '.join(KEYS)} is needed")
-    readers: dict[str, Callable[[Any], Any]] = {
-        "size": as_size,
-        "mean": partial(as_numbers, what="mean"),
-        "std": partial(as_numbers, what="std"),
-    }
-    try:
-        return {key: readers[key](value) if key in readers else value for key, value in settings.items()}
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{sidecar}: {shortened(str(error), 200)}") from None
+    return settings

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,7 @@ class Session:
         # Waiting threads sleep instead of spinning. This is slightly slower on an idle machine, but slightly faster
         # while other threads decode pictures, which is the usual case, and it leaves more CPU to other programs.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        if threads is not None:
-            options.intra_op_num_threads = threads
+        options.intra_op_num_threads = threads or 0  # 0: all cores
         source, self.name = (model, name) if isinstance(model, bytes) else (str(model), name or str(model))
         provider = PROVIDERS[device]
         providers = list(dict.fromkeys((provider, PROVIDERS[CPU])))  # the CPU runs what the other cannot
@@ -61,7 +60,7 @@ class Session:
             raise ValueError(f"{self.name} cannot be read as an ONNX network: {_message(error)}") from None
         if provider not in session.get_providers():  # ONNX Runtime only warns
             raise ValueError(f"{self.name} cannot run with {provider}: its libraries or drivers are missing")
-        self._session, self.device = session, device
+        self._session, self._threads, self.device = session, threads, device
         self.inputs, self.outputs = session.get_inputs(), session.get_outputs()
 
     def run(self, outputs: list[str] | None, inputs: dict[str, np.ndarray]) -> list[Any]:
@@ -75,29 +74,24 @@ class Session:
             raise ValueError(f"{self.name} fails on a batch of {rows}: {_message(error)}") from None
         return results
 
-    def on_device(self, device: str | None, trial: dict[str, np.ndarray], reopen: Callable[[str], Session]) -> Session:
+    def on_device(self, device: str, trial: dict[str, np.ndarray], model: bytes | Path) -> Session:
         """Return this network on the best device that gives the features of the CPU for the inputs `trial`.
 
-        `reopen` opens the network on a device.
-
-        Raises ValueError if `device` names one that is missing, cannot open the network, or gives other features.
+        Raises ValueError if `device` names one that is missing, cannot open `model`, or gives other features.
         """
-        chosen = check_device(device)
-        if chosen == CPU:
-            return self
-        for name in candidates(chosen, self._runtime.get_available_providers()):
+        for name in candidates(device, self._runtime.get_available_providers()):
             if name == CPU:
                 break
             try:
-                session = reopen(name)
+                session = Session(model, self._threads, self.name, name)
                 difference = _difference(self.run(None, trial), session.run(None, trial))
                 if difference <= TOLERANCE:  # NaN must not pass
                     return session
                 problem = f"its features differ by {difference:.1%} from those of the CPU"
             except ValueError as error:
                 problem = str(error)
-            if chosen != AUTO:
-                raise ValueError(f"{self.name} cannot run on {name!r}: {problem}; use the device 'cpu'") from None
+            if device != AUTO:
+                raise ValueError(f"{self.name} cannot run on {name!r}: {problem}; use the device 'cpu'")
         return self
 
 
@@ -116,14 +110,12 @@ def candidates(device: str, available: Sequence[str]) -> list[str]:
     ['cuda', 'cpu']
     """
     usable = [name for name, provider in PROVIDERS.items() if provider in available or name == CPU]
-    if device == AUTO:
-        return usable
-    if device not in usable:
+    if device != AUTO and device not in usable:
         raise ValueError(
             f"the device {device!r} is not one that the installed ONNX Runtime can use ({', '.join(usable)}): "
             f"{PACKAGES[device]}, or leave the device out"
         )
-    return [device]
+    return usable if device == AUTO else [device]
 
 
 def weights_hash(path: Path) -> str:
@@ -149,12 +141,8 @@ def other_weights(path: Path) -> list[Path]:
     tensors = _tensors(model, onnx.TensorProto)
     names = {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
     for name in names:
-        try:
-            inside = (path.parent / name).resolve().is_relative_to(path.parent.resolve())
-            inside = inside and (path.parent / name).is_file()
-        except (OSError, ValueError):  # not a valid file name
-            inside = False
-        if not inside:
+        file = path.parent / name
+        if "\0" in name or not file.resolve().is_relative_to(path.parent.resolve()) or not file.is_file():
             raise ValueError(f"{path} keeps weights in {shortened(name)}, which is not a file in its folder")
     return [path.parent / name for name in sorted(names)]
 
@@ -177,5 +165,4 @@ def _difference(a: list[Any], b: list[Any]) -> float:
 
 def _message(error: Exception) -> str:
     """Return the message of ONNX Runtime without places in its source, shortened: names in a file can be long."""
-    text = " ".join(re.sub(NOISE, "", str(error)[: 4 * MAX_MESSAGE_LENGTH]).split())
-    return shortened(text, MAX_MESSAGE_LENGTH)
+    return shortened(" ".join(re.sub(NOISE, "", str(error)).split()), MAX_MESSAGE_LENGTH)

@@ -2,7 +2,7 @@
 
 A folder may hold anything, so nothing in it is trusted. Only regular files of a few formats are opened, and the size of
 a picture is read from its header before any pixel is decoded. Every problem with a picture is a `BadPicture`. Pillow's
-own limits apply as well: `Image.MAX_IMAGE_PIXELS` and its warnings belong to the calling program and are not changed.
+own limits apply as well; they belong to the calling program and are not changed.
 
 Pillow reads all formats but HEIC, which phones write and which pi-heif reads (extra `heic`). Its class is called here
 alone: it is not registered with Pillow, so that other code of the program opens pictures as before.
@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from struct import Struct
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 from zlib import crc32
 
 import numpy as np
@@ -75,8 +75,6 @@ UPRIGHT = {  # what sets each orientation upright
 }
 PNG, PNG_HEAD = b"\x89PNG\r\n\x1a\n", Struct(">I4s")  # a chunk's length and kind
 BITS, PHOTOMETRIC, WHITE_IS_ZERO = 258, 262, 0  # two TIFF tags, and a value of the second
-
-T = TypeVar("T")
 
 
 class BadPicture(BadFile):
@@ -157,45 +155,17 @@ def open_picture(
 
 
 def picture_size(path: str | os.PathLike[str], *, opener: Opener | None = None) -> tuple[int, int]:
-    """Return width and height of the upright picture. Only the header of the file is read.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    opener : callable, optional
-        As in `open_picture`.
-
-    Returns
-    -------
-    tuple of two int
-        Width and height, in pixels.
-    """
+    """Return width and height of the upright picture, from the header of its file."""
     with opened(path, PICTURES, opener) as file, _blaming(path, MAX_PIXELS):
-        image, turn = _despite_metadata(lambda file: _with_orientation(identify(file, path)), file)
+        image = identify(file, path)
         # For a TIFF, newer versions of Pillow give the upright size, older ones the size in the file: read the tags.
         tags = getattr(image, "tag_v2", {})
         width, height = tags.get(WIDTH, image.width), tags.get(HEIGHT, image.height)
-        return (height, width) if turn >= 5 else (width, height)
+        return (height, width) if _orientation(image) >= 5 else (width, height)
 
 
 def thumbnail(picture: str | os.PathLike[str] | bytes, size: int = 160, *, opener: Opener | None = None) -> bytes:
-    """Return a picture as a small JPEG without metadata.
-
-    Parameters
-    ----------
-    picture : path or bytes
-        The path of the file, or its content.
-    size : int
-        No side is longer than this, in pixels.
-    opener : callable, optional
-        As in `open_picture`.
-
-    Returns
-    -------
-    bytes
-        The content of a JPEG file.
-    """
+    """Return a picture, from its path or its content, as a JPEG without metadata; no side is longer than `size`."""
     image = open_picture(picture, at_least=2 * size, opener=opener)
     image.thumbnail((size, size), Image.Resampling.LANCZOS)
     file = io.BytesIO()
@@ -214,17 +184,13 @@ def decode(
     data: bytes, path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS, at_least: int | None = None
 ) -> Image.Image:
     """Return a picture from the bytes of its file, as `open_picture` does; `path` is its name in errors."""
-
-    def load(file: BinaryIO) -> tuple[Image.Image, int]:
-        image = identify(file, path, max_pixels)
+    with _blaming(path, max_pixels):
+        image = identify(io.BytesIO(data), path, max_pixels)
         if at_least is not None and image.format != HEIC:  # of HEIC, it would be a preview, which may be another crop
             image.draft(None, (at_least, at_least))  # only JPEG can do this; other formats ignore it
         image.load()
         _check_pixels(image, path, max_pixels)  # a HEIC file may hold other pixels than its header says
-        return _with_orientation(image)
-
-    with _blaming(path, max_pixels):
-        image, turn = _despite_metadata(load, io.BytesIO(data))
+        turn = _orientation(image)
         image = _to_rgb(image)
         if turn in UPRIGHT:
             image = image.transpose(UPRIGHT[turn])
@@ -262,11 +228,11 @@ def _check_pixels(image: Image.Image, path: str | os.PathLike[str], max_pixels: 
 
 def identify(file: BinaryIO, path: str | os.PathLike[str] = "the picture", max_pixels: int = MAX_PIXELS) -> Image.Image:
     """Open a picture and read only its header. Raise `BadPicture` if it has none of the formats, or is too large."""
+    head = file.read(HEAD_BYTES)
+    file.seek(0)
     try:
-        image: Image.Image = Image.open(file, formats=FORMATS)
+        image: Image.Image = Image.open(_without_metadata(file) if head.startswith(PNG) else file, formats=FORMATS)
     except UnidentifiedImageError:
-        file.seek(0)
-        head = file.read(HEAD_BYTES)
         file.seek(0)
         if not _brands(head) & HEIC_BRANDS:
             raise BadPicture(path, _what_it_is(head)) from None
@@ -276,6 +242,22 @@ def identify(file: BinaryIO, path: str | os.PathLike[str] = "the picture", max_p
         image = heif.HeifImageFile(file)
     _check_pixels(image, path, max_pixels)
     return image
+
+
+def _without_metadata(file: BinaryIO) -> BinaryIO:
+    """Return a PNG without the chunks that pixels and orientation do not need: programs write broken ones."""
+    data = file.read()
+    needed, at = [PNG], len(PNG)
+    while at + PNG_HEAD.size <= len(data):
+        length, kind = PNG_HEAD.unpack_from(data, at)
+        end = at + PNG_HEAD.size + length + 4
+        is_needed = kind[:1].isupper() or kind == b"tRNS"  # a capital letter means: needed for the pixels
+        if kind == b"eXIf":
+            is_needed = crc32(data[at + 4 : end - 4]).to_bytes(4, "big") == data[end - 4 : end]
+        if is_needed:
+            needed.append(data[at:end])
+        at = end
+    return io.BytesIO(b"".join(needed))
 
 
 def _brands(head: bytes) -> set[bytes]:
@@ -309,50 +291,16 @@ def _what_it_is(head: bytes) -> str:
     return f"is not a {KINDS} picture, or its file is damaged: save it again as one of these"
 
 
-# ---- metadata: cameras and programs write a lot of it into a file, and some of it is broken
-
-
-def _with_orientation(image: Image.Image) -> tuple[Image.Image, int]:
-    """Return a picture with its EXIF orientation, 1 to 8; 1 (upright) if it is missing or not valid.
+def _orientation(image: Image.Image) -> int:
+    """Return the EXIF orientation, 1 to 8; 1 (upright) if it is missing or not valid.
 
     The value must be a number; of several numbers the first counts. The text "6" is ignored, as in other programs.
     """
     try:
         value = image.getexif().get(ORIENTATION)
-        return image, next((number for number in UPRIGHT if number == value), 1)
+        return next((number for number in UPRIGHT if number == value), 1)
     except Exception:  # EXIF data is often damaged while the picture is whole
-        return image, 1
-
-
-def _despite_metadata(read: Callable[[BinaryIO], T], file: BinaryIO) -> T:
-    """Return what `read` returns for a file. If a PNG fails, try again without the chunks that pixels do not need."""
-    try:
-        return read(file)
-    except MemoryError:
-        raise
-    except Exception:
-        file.seek(0)
-        data = file.read()
-        if not data.startswith(PNG):
-            raise
-        needed = PNG + b"".join(_needed_chunks(data))
-        with suppress(Exception):
-            return read(io.BytesIO(needed))
-        raise
-
-
-def _needed_chunks(data: bytes) -> Iterator[bytes]:
-    at = len(PNG)
-    while at + PNG_HEAD.size <= len(data):
-        length, kind = PNG_HEAD.unpack_from(data, at)
-        end = at + PNG_HEAD.size + length + 4
-        if kind == b"eXIf":  # the orientation
-            needed = crc32(data[at + 4 : end - 4]).to_bytes(4, "big") == data[end - 4 : end]
-        else:
-            needed = kind[:1].isupper() or kind == b"tRNS"  # a small first letter means: not needed for the pixels
-        if needed:
-            yield data[at:end]
-        at = end
+        return 1
 
 
 # ---- colours

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         if len(self.size) != 2 or not all(isinstance(n, int) and 1 <= n <= 4096 for n in self.size):
-            raise ValueError(f"the input size is {self.size}: height and width between 1 and 4096 pixels are needed")
+            raise ValueError(f"the input size is {self.size}: one or two whole numbers from 1 to 4096 are needed")
         if len(self.mean) != len(self.std) or len(self.mean) not in (1, 3):
             raise ValueError(
                 f"mean has {len(self.mean)} and std {len(self.std)} numbers: three are needed, for red, green and "
@@ -94,29 +95,21 @@ class Preprocessing:
         return json.dumps(asdict(self), sort_keys=True)
 
 
-def as_size(size: Any) -> tuple[int, int] | None:
-    """Return height and width; one number means both."""
-    if size is None:
-        return None
-    both = (size, size) if isinstance(size, int) else tuple(size)
-    if len(both) != 2 or not all(isinstance(n, int) for n in both):
-        raise ValueError(f"size is {size!r}: one whole number of pixels, or height and width, are needed")
-    return both
-
-
-def as_numbers(value: Any, what: str) -> tuple[float, ...] | None:
-    """Return one number for each channel; a single number becomes a tuple of one."""
-    if value is None:
-        return None
-    try:
-        return tuple(float(v) for v in np.atleast_1d(value))
-    except (TypeError, ValueError):
-        raise ValueError(f"{what} is {value!r}: a number, or three for red, green and blue, are needed") from None
-
-
-def spread(settings: dict[str, Any], channels: int) -> dict[str, Any]:
-    """Return settings in which a mean or std of one number counts for all channels."""
-    return settings | {key: settings[key] * channels for key in ("mean", "std") if len(settings.get(key, ())) == 1}
+def preprocessing_for(channels: int, settings: Mapping[str, Any]) -> Preprocessing:
+    """Return the preprocessing with these settings; one number of mean, std or size counts for all of them."""
+    values = dict(settings)
+    for key, count, dtype in (("size", 2, None), ("mean", channels, float), ("std", channels, float)):
+        try:
+            numbers = tuple(np.atleast_1d(np.asarray(settings[key], dtype)).tolist())
+        except (TypeError, ValueError):
+            raise ValueError(f"{key} is {settings[key]!r}: numbers are needed") from None
+        values[key] = numbers * count if len(numbers) == 1 else numbers
+    preprocessing = Preprocessing(**values)
+    if len(preprocessing.mean) != channels:
+        raise ValueError(
+            f"mean and std have {len(preprocessing.mean)} numbers, and the network takes {channels} channels"
+        )
+    return preprocessing
 
 
 def preset_settings(name: Any) -> dict[str, Any]:

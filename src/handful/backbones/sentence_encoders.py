@@ -12,7 +12,8 @@ how tokens are pooled (`1_Pooling/config.json`) and how long a text may be (`sen
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -59,9 +60,9 @@ class SentenceEncoder(TextBackbone):
         self.name, self._tokenizer, self._pooling = name, tokenizer, pooling
         self._session = Session(network, threads)
         inputs, outputs = ([entry.name for entry in part] for part in (self._session.inputs, self._session.outputs))
-        if "input_ids" not in inputs or any(one not in TOKEN_INPUTS for one in inputs):
+        if "input_ids" not in inputs or not {*TOKEN_INPUTS} >= {*inputs}:
             raise ValueError(f"{name} takes {', '.join(inputs)}: a sentence encoder takes {', '.join(TOKEN_INPUTS)}")
-        self._inputs, self._output = inputs, next((one for one in OUTPUTS if one in outputs), outputs[0])
+        self._inputs, self.output = inputs, next((one for one in OUTPUTS if one in outputs), outputs[0])
         self.dimension = 0
         self.dimension = self._run([self.pieces(TRIAL)[0]]).shape[1]
 
@@ -79,15 +80,12 @@ class SentenceEncoder(TextBackbone):
 
     def _encoded(self, text: str) -> Any:
         text = text.encode("utf-8", "replace").decode()  # half of a character is no text for the library
-        return _ask(f"the tokenizer of {self.name} cannot cut {in_brief(text)}", self._tokenizer.encode, text)
+        with _tokenizer_errors(f"the tokenizer of {self.name} cannot cut {in_brief(text)}"):
+            return self._tokenizer.encode(text)
 
     def _embed(self, texts: list[str]) -> np.ndarray:
-        pieces: list[list[int]] = []
-        owners: list[int] = []
-        for row, text in enumerate(texts):
-            own = self.pieces(text)
-            pieces += own
-            owners += [row] * len(own)
+        by_text = [self.pieces(text) for text in texts]
+        pieces = [piece for own in by_text for piece in own]
         lengths = np.array([len(piece) for piece in pieces])
         vectors = np.empty((len(pieces), self.dimension), np.float32)
         for length in np.unique(lengths)[::-1]:
@@ -95,16 +93,17 @@ class SentenceEncoder(TextBackbone):
             for batch in (same[i : i + step] for i in range(0, len(same), step)):
                 vectors[batch] = self._run([pieces[i] for i in batch])
         sums = np.zeros((len(texts), self.dimension), np.float32)
-        np.add.at(sums, np.array(owners), vectors * lengths[:, None].astype(np.float32))
+        owners = np.repeat(np.arange(len(texts)), [len(own) for own in by_text])
+        np.add.at(sums, owners, vectors * lengths[:, None].astype(np.float32))
         return unit_rows(sums)
 
     def _run(self, pieces: list[list[int]]) -> np.ndarray:
         """Return the features of pieces of the same length."""
         tokens = np.array(pieces, np.int64)
         values = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)}
-        (output,) = self._session.run([self._output], {name: values[name] for name in self._inputs})
+        (output,) = self._session.run([self.output], {name: values[name] for name in self._inputs})
         if not isinstance(output, np.ndarray) or output.dtype.kind != "f" or output.ndim not in (2, 3):
-            what = shortened(self._output)
+            what = shortened(self.output)
             raise ValueError(f"the output {what} of {self.name} is no array of features [n, D] or [n, tokens, D]")
         if output.ndim == 3:
             output = output[:, 0] if self._pooling == "first" else output.mean(axis=1, dtype=np.float32)
@@ -157,17 +156,14 @@ def encoder_of(folder: Path, threads: int | None = None) -> SentenceEncoder:
     tokenizers, _ = (need(name, "a sentence encoder in a folder", ENCODERS) for name in ("tokenizers", "onnxruntime"))
     network, pooling, length = network_file(folder), _pooling(folder), _length(folder)
     file = folder / TOKENIZER
-    unread = f"{file} cannot be read as a tokenizer"
-    description = file.read_bytes()
-    tokenizer = _ask(unread, tokenizers.Tokenizer.from_buffer, description)
-    tokenizer.no_padding()
-    if tokenizer.num_special_tokens_to_add(False) > length // 2:
-        raise ValueError(f"{unread}: it puts more tokens around a text than the network can read")
-    tokenizer.enable_truncation(length)
-    weights = weights_hash(network)
+    description, weights = file.read_bytes(), weights_hash(network)  # before the network is opened: it checks names
+    with _tokenizer_errors(f"{file} cannot be read as a tokenizer"):
+        tokenizer = tokenizers.Tokenizer.from_buffer(description)
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(length)
     encoder = SentenceEncoder(str(folder), network, tokenizer, pooling, threads)
     described = description.decode("utf-8", "replace")
-    encoder.fingerprint = fingerprint("texts", weights, described, pooling, str(length), encoder._output)
+    encoder.fingerprint = fingerprint("texts", weights, described, pooling, str(length), encoder.output)
     return encoder
 
 
@@ -185,10 +181,11 @@ def network_file(folder: Path) -> Path:
     return files[0]
 
 
-def _ask(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call the library of tokenizers. Whatever it raises becomes a ValueError that begins with `what`."""
+@contextmanager
+def _tokenizer_errors(what: str) -> Iterator[None]:
+    """Turn whatever the library of tokenizers raises into a ValueError that begins with `what`."""
     try:
-        return function(*arguments)
+        yield
     except BaseException as error:  # a panic of Rust is no Exception
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
@@ -198,26 +195,24 @@ def _ask(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
 def _pooling(folder: Path) -> str:
     settings = _settings(folder / POOLING_FILE)
     chosen = [name for name, value in settings.items() if name.startswith("pooling_mode_") and value is True]
-    if not chosen:
-        return "mean"
-    if len(chosen) > 1 or chosen[0] not in POOLINGS:
+    if len(chosen) > 1 or not {*chosen} <= {*POOLINGS}:
         raise ValueError(
             f"{str(folder)!r} pools tokens by {', '.join(chosen)}, which is not known here: export the network with an "
             "output sentence_embedding, or give a function from Python"
         )
-    return POOLINGS[chosen[0]]
+    return POOLINGS[chosen[0]] if chosen else "mean"
 
 
 def _length(folder: Path) -> int:
     """Return how many tokens a piece may have."""
     for file, key in LENGTH_FILES.items():
         value = _settings(folder / file).get(key)
-        if isinstance(value, int) and not isinstance(value, bool) and 8 <= value <= MAX_LENGTH:
+        if isinstance(value, int) and 8 <= value <= MAX_LENGTH:
             return value
     return DEFAULT_LENGTH
 
 
-def _settings(file: Path) -> Mapping[str, Any]:
+def _settings(file: Path) -> dict[str, Any]:
     return read_json(file) if file.is_file() else {}
 
 

@@ -1,8 +1,4 @@
-"""Texts from files: find them, and read them within limits, whatever their encoding.
-
-A folder may hold anything, so nothing in it is trusted: only regular files that are not too large are read. Every
-problem with a file is a `BadText`.
-"""
+"""Texts from files: find them, and read them within limits, whatever their encoding, as `pictures.py` does pictures."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import os
 from pathlib import Path
 
 from handful.backbones.folders import BadFile, Kind, Skipped, find_files, opened
-from handful.utils.encodings import Decoded, decode
+from handful.utils.text import Decoded, decode
 
 TEXT_SUFFIXES = frozenset({".txt", ".text", ".md"})
 TEXT_KINDS = ".txt or .md"
@@ -36,8 +32,5 @@ def read_text(path: str | os.PathLike[str]) -> Decoded:
 def find_texts(
     folder: str | os.PathLike[str], *, strict: bool = False, within: str | os.PathLike[str] | None = None
 ) -> tuple[list[Path], list[Skipped]]:
-    """Find the texts in a folder and its subfolders, as `find_pictures` finds pictures.
-
-    A text is a file with the suffix .txt, .text or .md.
-    """
+    """Find the texts in a folder and its subfolders, as `find_pictures` finds pictures."""
     return find_files(folder, TEXTS, strict, within)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from handful.backbones.backbone import Backbone, fingerprint, pooled
-from handful.backbones.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, spread
+from handful.backbones.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing, preprocessing_for
 from handful.utils.extras import TORCH, need
 
 
@@ -19,7 +19,7 @@ def module_backbone(module: Any, options: dict[str, Any], threads: int | None) -
     if missing := [key for key in ("size", "mean", "std") if key not in options]:
         raise ValueError(f"the input of the module {name} is not known: give {', '.join(missing)}")
     count = next((part.in_channels for part in module.modules() if hasattr(part, "in_channels")), 3)
-    return TorchBackbone(name, module, Preprocessing(**spread(options, count)), threads)
+    return TorchBackbone(name, module, preprocessing_for(count, options), threads)
 
 
 def timm_backbone(name: str, model: str, options: dict[str, Any], threads: int | None) -> Backbone:
@@ -30,24 +30,18 @@ def timm_backbone(name: str, model: str, options: dict[str, Any], threads: int |
     except Exception as error:  # no such model, no pretrained weights, no network
         raise ValueError(f"timm cannot make {model!r} with its pretrained weights: {error}") from error
     config = timm.data.resolve_model_data_config(network)
-    preprocessing = {
-        "size": tuple(config["input_size"][1:]),
-        "mean": tuple(config["mean"]),
-        "std": tuple(config["std"]),
-        "interpolation": config["interpolation"],
-        "crop": config["crop_pct"],
-    }
-    return TorchBackbone(name, network, Preprocessing(**(preprocessing | options)), threads)
+    channels, *size = config["input_size"]
+    usual = {key: config[key] for key in ("mean", "std", "interpolation")} | {"size": size, "crop": config["crop_pct"]}
+    return TorchBackbone(name, network, preprocessing_for(channels, usual | options), threads)
 
 
-def network_backbone(
-    name: str, network: str, checkpoint: Path, options: dict[str, Any], threads: int | None
-) -> Backbone:
-    """Return a network of the few-shot literature with the weights of a published or own checkpoint."""
+def network_backbone(name: str, options: dict[str, Any], threads: int | None) -> Backbone:
+    """Return NETWORK:FILE, a network of the few-shot literature with the weights of a checkpoint."""
     need("torch", f"the backbone {name}", TORCH)
     from handful.backbones.networks.checkpoints import load_network
 
-    module, kind, _ = load_network(checkpoint, network)
+    network, _, checkpoint = name.partition(":")
+    module, kind, _ = load_network(Path(checkpoint), network)
     what = f"{kind} {module.options}"  # without the path: a moved file gives the same features
     backbone = TorchBackbone(what, module, few_shot_preprocessing(module.channels, options), threads)
     backbone.name = name
@@ -55,18 +49,10 @@ def network_backbone(
 
 
 def few_shot_preprocessing(channels: Any, options: dict[str, Any]) -> Preprocessing:
-    """Return the preprocessing of the published networks, unless `options` change it.
-
-    It takes the middle 84 of 92 pixels, and the mean and std of ImageNet.
-    """
-    mean, std = (IMAGENET_MEAN, IMAGENET_STD) if channels == 3 else ((0.449,), (0.226,))
-    usual: dict[str, Any] = {"size": (84, 84), "mean": mean, "std": std, "interpolation": "bilinear", "crop": 84 / 92}
-    preprocessing = Preprocessing(**(usual | spread(options, channels)))
-    if len(preprocessing.mean) != channels:
-        raise ValueError(
-            f"mean and std have {len(preprocessing.mean)} numbers, and the network takes {channels} channels"
-        )
-    return preprocessing
+    """Return that of the published networks, unless `options` change it: the middle 84 of 92 pixels, as ImageNet."""
+    mean, std = (IMAGENET_MEAN, IMAGENET_STD) if channels == 3 else (0.449, 0.226)
+    usual = {"size": 84, "mean": mean, "std": std, "interpolation": "bilinear", "crop": 84 / 92}
+    return preprocessing_for(channels, usual | options)
 
 
 class TorchBackbone(Backbone):
@@ -79,13 +65,12 @@ class TorchBackbone(Backbone):
         first = next(iter(module.parameters()), None)
         self._as = {} if first is None else {"device": first.device, "dtype": first.dtype}
         self.fingerprint = fingerprint(name, repr(module), self._weights_hash(), preprocessing.describe())
-        self.dimension = self._embed(np.zeros((1, len(preprocessing.mean), *self.input_size), np.float32)).shape[1]
+        self.dimension = self._embed(np.zeros((1, *self._input_shape), np.float32)).shape[1]
 
     def _embed(self, batch: np.ndarray) -> np.ndarray:
         torch, before = self._torch, self._torch.get_num_threads()
         try:
-            if self._threads is not None:
-                torch.set_num_threads(self._threads)
+            torch.set_num_threads(self._threads or before)
             with torch.inference_mode():
                 features = self._module(torch.from_numpy(np.require(batch, requirements="W")).to(**self._as))
         finally:

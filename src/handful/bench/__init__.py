@@ -3,7 +3,6 @@
 from handful.bench.report import perform
 from handful.bench.runner import Results, run
 from handful.bench.settings import BENCHMARKS, Benchmark, Cell, parse_methods
-from handful.bench.store import Store
 from handful.bench.tables import Table, differences, table, tables
 
 __all__ = [
@@ -11,7 +10,6 @@ __all__ = [
     "Benchmark",
     "Cell",
     "Results",
-    "Store",
     "Table",
     "differences",
     "parse_methods",

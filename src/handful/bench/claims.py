@@ -91,15 +91,24 @@ class Verdict:
 
 def check(balanced: Results, imbalanced: Results, sweep: Results, ablation: Results) -> list[Verdict]:
     """Return the verdicts on all statements, from the results of the four benchmarks."""
-    verdicts = [
-        _best("EOL is best on all four figures, balanced", balanced, balanced.benchmark.columns[0]),
-        _best("EOL is best on all four figures, averaged over the three ratios", imbalanced, None),
+    column, contenders = balanced.benchmark.columns[0], balanced.benchmark.contenders
+    kinds = {row: c.kind for row, c in contenders.items()}
+    eol, knn = ([row for row, c in contenders.items() if c.method == name] for name in ("eol", "knn"))
+    others = [row for row in contenders if row not in eol]
+    detectors = [row for row, kind in kinds.items() if kind == "OOD" and row not in knn]
+    open_set = [row for row, kind in kinds.items() if kind == "OSFSL-T"]
+    inductive = [row for row, kind in kinds.items() if kind in ("OOD", "FSL", "OSFSL")]
+    best = "EOL is best on all four figures"
+    return [
+        _above(f"{best}, balanced", balanced, column, eol, others),
+        _above(f"{best}, averaged over the three ratios", imbalanced, None, eol, others),
         *_sweep(sweep),
         *_ablation(ablation),
-        _knn(balanced),
-        _open_set(balanced),
+        # Not accuracy: all detectors take their classes from SimpleShot
+        _above("kNN is the best of the plain detectors", balanced, column, knn, detectors, FIGURES[1:]),
+        _above("Transductive open-set methods are above inductive ones", balanced, column, open_set, inductive),
+        *_imbalance(balanced, imbalanced),
     ]
-    return verdicts + _imbalance(balanced, imbalanced)
 
 
 def to_markdown(verdicts: Iterable[Verdict], results: Results, command: str | None = None) -> str:
@@ -121,14 +130,20 @@ def to_markdown(verdicts: Iterable[Verdict], results: Results, command: str | No
 # The statements
 
 
-def _best(statement: str, results: Results, column: str | None) -> Verdict:
-    """Compare EOL, for each figure, with the method that has the highest mean of the others."""
-    eol, others = _rows(results, ["eol"]), [r for r, c in results.benchmark.contenders.items() if c.method != "eol"]
+def _above(
+    statement: str,
+    results: Results,
+    column: str | None,
+    rows: Sequence[str],
+    others: Sequence[str],
+    figures: Sequence[str] = FIGURES,
+) -> Verdict:
+    """Compare, for each figure, the weakest of some rows with the best of others."""
     comparisons = []
-    for figure in FIGURES if eol and others else ():
-        second = max(others, key=lambda row: values(results, column, row, figure).mean())
-        difference = values(results, column, eol[0], figure) - values(results, column, second, figure)
-        comparisons.append(_compare(f"{TITLES[figure]}, EOL over {second}", difference))
+    for figure in figures if rows and others else ():
+        level = {row: values(results, column, row, figure) for row in (*rows, *others)}
+        low, high = min(rows, key=lambda r: level[r].mean()), max(others, key=lambda r: level[r].mean())
+        comparisons.append(_compare(f"{TITLES[figure]}, {low} over {high}", level[low] - level[high]))
     return Verdict(statement, comparisons, "" if comparisons else _ABSENT)
 
 
@@ -171,35 +186,6 @@ def _ablation(ablation: Results) -> list[Verdict]:
     ]
 
 
-def _knn(balanced: Results) -> Verdict:
-    column = balanced.benchmark.columns[0]
-    detectors = [r for r, c in balanced.benchmark.contenders.items() if c.kind == "OOD" and c.method != "knn"]
-    knn = _rows(balanced, ["knn"])
-    comparisons = []
-    for figure in FIGURES[1:]:  # not accuracy: all detectors take their classes from SimpleShot
-        if knn and detectors:
-            second = max(detectors, key=lambda row: balanced[column, row][figure].mean())
-            difference = balanced[column, knn[0]][figure] - balanced[column, second][figure]
-            comparisons.append(_compare(f"{TITLES[figure]}, kNN over {second}", difference))
-    return Verdict("kNN is the best of the plain detectors", comparisons, "" if comparisons else _ABSENT)
-
-
-def _open_set(balanced: Results) -> Verdict:
-    """Compare the weakest transductive open-set method with the best inductive method of any kind."""
-    column, contenders = balanced.benchmark.columns[0], balanced.benchmark.contenders
-    above = [r for r, c in contenders.items() if c.kind == "OSFSL-T"]
-    below = [r for r, c in contenders.items() if c.kind in ("OOD", "FSL", "OSFSL")]
-    comparisons = []
-    for figure in FIGURES if above and below else ():
-        low = min(above, key=lambda row: balanced[column, row][figure].mean())
-        high = max(below, key=lambda row: balanced[column, row][figure].mean())
-        difference = balanced[column, low][figure] - balanced[column, high][figure]
-        comparisons.append(_compare(f"{TITLES[figure]}, {low} over {high}", difference))
-    return Verdict(
-        "Transductive open-set methods are above inductive ones", comparisons, "" if comparisons else _ABSENT
-    )
-
-
 def _imbalance(balanced: Results, imbalanced: Results) -> list[Verdict]:
     """Compare what methods lose from balanced tasks to the mean of the three ratios."""
     column, contenders = balanced.benchmark.columns[0], balanced.benchmark.contenders
@@ -219,7 +205,7 @@ def _imbalance(balanced: Results, imbalanced: Results) -> list[Verdict]:
     ]
     verdicts.append(Verdict("Transductive methods lose most under imbalance", difference, "" if both else _ABSENT))
 
-    robust = _rows(balanced, ["laplacianshot"])
+    robust = [row for row, c in contenders.items() if c.method == "laplacianshot"]
     overall = {row: np.mean([np.abs(loss([row], f).mean()) for f in FIGURES]) for row in contenders}
     ranked = sorted(overall, key=lambda row: overall[row])
     remark = "Mean absolute change over the four figures: " + ", ".join(f"{r} {overall[r]:.1f}" for r in ranked) + "."
@@ -229,10 +215,6 @@ def _imbalance(balanced: Results, imbalanced: Results) -> list[Verdict]:
 
 
 _ABSENT = "The methods of this statement were not run."
-
-
-def _rows(results: Results, methods: Sequence[str]) -> list[str]:
-    return [row for row, c in results.benchmark.contenders.items() if c.method in methods]
 
 
 def _compare(what: str, difference: np.ndarray) -> Comparison:

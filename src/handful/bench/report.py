@@ -11,14 +11,12 @@ from typing import Any
 
 from handful.bench import claims as statements
 from handful.bench import plots as pictures
-from handful.bench.base_files import benchmark_base, check_base, check_dimension
-from handful.bench.runner import Results, run
+from handful.bench.runner import Results, benchmark_base, check_data, run
 from handful.bench.settings import BENCHMARKS, Benchmark, parse_methods
-from handful.bench.store import Store, disk_errors_in_words
+from handful.bench.store import disk_errors_in_words
 from handful.bench.tables import Table, tables, write_csv, write_json, write_markdown
 from handful.core.base import Base
 from handful.features import FeatureTable, Protocol, digits
-from handful.features.episodes import check
 from handful.utils.files import write_whole
 
 NAMES = (*BENCHMARKS, "claims")
@@ -104,14 +102,11 @@ def perform(
     if against:
         benchmarks[0].row(against)  # raises if there is no such row
     features = FeatureTable(*digits(), name="digits") if features is None else features.labelled()
-    check_dimension(benchmark_base(base, features), features)
     for benchmark in benchmarks:  # all is checked before the first one runs
-        check_base(base, benchmark.contenders.values())
-        for kind in dict.fromkeys(cell.protocol for cell in benchmark.cells):
-            check(kind, features.counts)
+        check_data(benchmark, features, base)
     results = [
         run(
-            benchmark, features, base, Store(output), seeds=seeds, tasks=tasks, jobs=jobs,
+            benchmark, features, base, output, seeds=seeds, tasks=tasks, jobs=jobs,
             progress=partial(progress, benchmark.name),
         )
         for benchmark in benchmarks

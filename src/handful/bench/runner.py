@@ -11,27 +11,36 @@ import os
 import pickle
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.bench.base_files import base_dependents, benchmark_base, check_base, check_dimension
-from handful.bench.settings import FIGURES, Benchmark, Cell
+from handful.bench.settings import Benchmark, Cell, Contender
 from handful.bench.store import Block, Store, blocks, describe, fingerprint, key_of
 from handful.core.base import Base
 from handful.core.checks import UNKNOWN
 from handful.core.metrics import decision_figures, figures
 from handful.features import Episodes, FeatureTable, draw
 from handful.features.episodes import check
-from handful.methods.contract import Method
-from handful.methods.registry import METHODS
+from handful.methods.registry import METHODS, Method
 from handful.solving import Result, get_solver, solve
+from handful.solving.solver import needed_base
 
 Figures = dict[str, np.ndarray]
 Progress = Callable[[int, int], None]  # called with the number of solved tasks and of all tasks
+
+
+class BenchmarkBase(NamedTuple):
+    """The base with which tasks are solved (at least its mean), and a digest of the data behind that mean."""
+
+    base: Base
+    mark: str
+    name: str
 
 
 class Work(NamedTuple):
@@ -41,7 +50,7 @@ class Work(NamedTuple):
     block: Block
     key: str
     about: dict[str, Any]
-    figures: tuple[str, ...] = FIGURES
+    figures: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -80,14 +89,14 @@ def run(
     benchmark: Benchmark,
     features: FeatureTable,
     base: FeatureTable | Base | None,
-    store: Store,
+    output: Path | str,
     *,
     seeds: int = 1,
     tasks: int = 1000,
     jobs: int = 1,
     progress: Progress = lambda done, total: None,
 ) -> Results:
-    """Solve the tasks that the store does not hold yet, then read all results.
+    """Solve the tasks whose figures are not stored yet, then read all results.
 
     Parameters
     ----------
@@ -97,7 +106,7 @@ def run(
         Features with labels, from which the tasks are drawn.
     base : FeatureTable or Base, optional
         Features of the base classes, on whose mean methods centre, or a `Base`, which some methods need.
-    store : Store
+    output : path
         The folder of the results.
     seeds, tasks : int
         The number of seeds, and of tasks of each seed.
@@ -110,41 +119,79 @@ def run(
     -------
     Results
     """
-    features = features.labelled()
-    base_used = benchmark_base(base, features)
-    check_dimension(base_used, features)
-    check_base(base, benchmark.contenders.values())
-    for protocol in dict.fromkeys(cell.protocol for cell in benchmark.cells):
-        check(protocol, features.counts)
+    features, store = features.labelled(), Store(output)
+    base_used = check_data(benchmark, features, base)
     store.open()
-    mark, base_mark, whole = (
-        fingerprint(features),
-        base_used.mark if base_used else None,
-        base_used.base.mark if base_used else None,
-    )
-    abouts = {cell: describe(cell, mark, base_mark, benchmark.figures, whole) for cell in benchmark.cells}
-    keys = {cell: key_of(about) for cell, about in abouts.items()}
-    plan = blocks(seeds, tasks)
-    stored = {(cell, b): store.read(keys[cell], b, benchmark.figures) for cell in benchmark.cells for b in plan}
-    missing = [
-        Work(cell, block, keys[cell], abouts[cell], benchmark.figures)
-        for block in plan
+    marks = None if base_used is None else base_used.mark, None if base_used is None else base_used.base.mark
+    mark, names = fingerprint(features), benchmark.figures
+    abouts = {cell: describe(cell, mark, marks[0], names, marks[1]) for cell in benchmark.cells}
+    everything = [
+        Work(cell, block, key_of(abouts[cell]), abouts[cell], names)
+        for block in blocks(seeds, tasks)
         for cell in benchmark.cells
-        if stored[cell, block] is None
     ]
+    stored = [store.read(work.key, work.block, names) for work in everything]
+    missing = [work for work, part in zip(everything, stored, strict=True) if part is None]
     total = seeds * tasks * len(benchmark.cells)
     done = total - sum(work.block.size for work in missing)
     progress(done, total)
-    solving_base = base_used.base if base_used else None
-    solving = _all(missing, features, solving_base, store, min(jobs, len(missing)))
-    with closing(solving):  # also after an error
+    solving_base = None if base_used is None else base_used.base
+    with closing(
+        _all(missing, features, solving_base, store, min(jobs, len(missing)))
+    ) as solving:  # after an error too
         for solved in solving:
             done += solved
             progress(done, total)
-    return Results(
-        benchmark, _gather(stored, benchmark, plan, keys, store), seeds, tasks,
-        features.name, base_used.name if base_used else None,
-    )  # fmt: skip
+    parts: dict[tuple[str, str], list[Figures]] = {(cell.column, cell.row): [] for cell in benchmark.cells}
+    for work, known in zip(everything, stored, strict=True):
+        part = known or store.read(work.key, work.block, names)
+        if part is None:
+            raise OSError(f"{store.path(work.key, work.block)} is gone or damaged: run the same command again")
+        parts[work.cell.column, work.cell.row].append(part)
+    gathered = {
+        cell: {name: 100 * np.concatenate([part[name] for part in of_cell]) for name in names}
+        for cell, of_cell in parts.items()
+    }
+    return Results(benchmark, gathered, seeds, tasks, features.name, base_used.name if base_used else None)
+
+
+def check_data(benchmark: Benchmark, features: FeatureTable, base: FeatureTable | Base | None) -> BenchmarkBase | None:
+    """Return the base to solve with; ValueError if the benchmark cannot be run on these features."""
+    base_used = benchmark_base(base, features)
+    for contender in base_dependents(benchmark.contenders.values()):
+        if not isinstance(base, Base):
+            raise ValueError(
+                f"{contender.method} learns from base classes: give --base a base file, which `handful base FEATURES` "
+                "makes of features of the backbone's training classes, and `handful train` of a backbone"
+            )
+        needed_base(get_solver(contender.method), base, base.dimension)
+    for protocol in dict.fromkeys(cell.protocol for cell in benchmark.cells):
+        check(protocol, features.counts)
+    return base_used
+
+
+def benchmark_base(base: FeatureTable | Base | None, features: FeatureTable) -> BenchmarkBase | None:
+    """Return the base of a benchmark: from `base`, or from the base mean that is stored with the features."""
+    if isinstance(base, FeatureTable):
+        used = BenchmarkBase(Base(base.mean, about={"name": base.name}), fingerprint(base), base.name)
+    else:
+        if base is None:
+            if features.base_mean is None:
+                return None
+            base = Base(features.base_mean, about={"name": f"{features.name}'s own base mean"})
+        mark = f"mean {blake2b(base.mean.data, digest_size=16).hexdigest()}"
+        used = BenchmarkBase(base, mark, str(base.about.get("name", "base")))
+    if used.base.dimension != features.dimension:
+        raise ValueError(
+            f"{used.name} has {used.base.dimension} features and {features.name} {features.dimension}: "
+            "the base set must come from the same backbone"
+        )
+    return used
+
+
+def base_dependents(contenders: Iterable[Contender]) -> list[Contender]:
+    """Return the contenders that need a base and have none among their parameters."""
+    return [c for c in contenders if get_solver(c.method).info.needs == "base" and c.parameters.get("base") is None]
 
 
 def _all(
@@ -249,24 +296,3 @@ def measure(result: Result, truth: np.ndarray, names: tuple[str, ...]) -> Figure
         low, high = (np.full_like(share, np.nan),) * 2 if interval is None else np.asarray(interval).T
         measured["covered"] = np.where(np.isnan(low), np.nan, (low <= share) & (share <= high))
     return {name: measured[name] for name in names}
-
-
-def _gather(
-    stored: Mapping[Any, Figures | None],
-    benchmark: Benchmark,
-    plan: list[Block],
-    keys: Mapping[Cell, str],
-    store: Store,
-) -> dict[tuple[str, str], Figures]:
-    gathered = {}
-    for cell in benchmark.cells:
-        parts = []
-        for block in plan:
-            part = stored[cell, block] or store.read(keys[cell], block, benchmark.figures)
-            if part is None:
-                raise OSError(f"{store.path(keys[cell], block)} is gone or damaged: run the same command again")
-            parts.append(part)
-        gathered[cell.column, cell.row] = {
-            name: 100 * np.concatenate([part[name] for part in parts]) for name in benchmark.figures
-        }
-    return gathered

@@ -33,14 +33,6 @@ LEARNED = {
     "delta": ("prototypes", "delta"),
     "eta, delta": ("prototypes", "eta", "delta"),
 }
-KINDS = {
-    ("detector", "inductive"): "OOD",
-    ("detector", "transductive"): "OOD",
-    ("closed-set", "inductive"): "FSL",
-    ("closed-set", "transductive"): "FSL-T",
-    ("open-set", "inductive"): "OSFSL",
-    ("open-set", "transductive"): "OSFSL-T",
-}
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,9 @@ class Contender:
     def kind(self) -> str:
         """The kind of the method, in the paper's terms: OOD, FSL, FSL-T, OSFSL or OSFSL-T."""
         info = get_solver(self.method).info
-        return KINDS[info.setting, info.paradigm]
+        if info.setting == "detector":
+            return "OOD"
+        return ("OSFSL" if info.setting == "open-set" else "FSL") + "-T" * (info.paradigm == "transductive")
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,10 +159,9 @@ def parse_methods(methods: str | Iterable[str]) -> list[Contender]:
             parameters[key] = read_base(value) if key == "base" else _value(value)
             settings_text.append(f"{key}={value if key == 'base' else parameters[key]}")
         check(parameters, method.rules, name)
-        as_published = text == "openmax:weibull=false"
-        row = short_title(method.info.title) + (
-            f" ({', '.join(settings_text)})" if settings_text and not as_published else ""
-        )
+        row = method.info.title.split(":")[0].split(" (")[0]
+        if settings_text and text != "openmax:weibull=false":  # the paper's OpenMax is called OpenMax
+            row += f" ({', '.join(settings_text)})"
         contenders.append(Contender(row, name, parameters))
     rows = [c.row for c in contenders]
     if not rows:
@@ -209,11 +202,6 @@ BENCHMARKS: dict[str, tuple[Callable[..., Benchmark], tuple[str, ...]]] = {
     "sweep-b": (sweep_b, ("ostim", "oslo")),
     "ablation": (ablation, ()),
 }
-
-
-def short_title(title: str) -> str:
-    """Return a title without what follows a colon or stands in brackets."""
-    return title.split(":")[0].split(" (")[0]
 
 
 def best_b(share: float) -> float:

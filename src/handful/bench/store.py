@@ -14,7 +14,7 @@ import ast
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from errno import EIO
@@ -59,13 +59,7 @@ def blocks(seeds: int, tasks: int) -> list[Block]:
 
 
 class Store:
-    """A folder with the figures of solved tasks, in blocks. Runs that use the same folder share them.
-
-    Parameters
-    ----------
-    folder : path
-        The folder.
-    """
+    """A folder with the figures of solved tasks, in blocks. Runs that use the same folder share them."""
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
@@ -94,27 +88,11 @@ class Store:
             leftover.unlink(missing_ok=True)
 
     def path(self, key: str, block: Block) -> Path:
-        """Return the file of a block.
-
-        Parameters
-        ----------
-        key : str
-            The name of the configuration.
-        block : Block
-            Some tasks of a seed.
-        """
+        """Return the file of a block."""
         return self.folder / "blocks" / key / f"seed{block.seed}.tasks{block.first}-{block.last - 1}.parquet"
 
     def read(self, key: str, block: Block, names: tuple[str, ...]) -> dict[str, np.ndarray] | None:
-        """Return the figures of a block by name, [tasks] each; None if they are missing or incomplete.
-
-        Parameters
-        ----------
-        key, block
-            As in `path`.
-        names : tuple of str
-            The figures to read.
-        """
+        """Return the figures of a block by name, [tasks] each; None if they are missing or incomplete."""
         from pyarrow import ArrowException, parquet
 
         try:
@@ -127,17 +105,7 @@ class Store:
         return figures if whole and (figures.pop("seed") == block.seed).all() else None
 
     def write(self, key: str, about: Mapping[str, Any], block: Block, figures: Mapping[str, np.ndarray]) -> None:
-        """Write the figures of a block's tasks to its file, which appears whole or not at all.
-
-        Parameters
-        ----------
-        key, block
-            As in `path`.
-        about : mapping
-            The configuration, for people.
-        figures : mapping of str to array [tasks]
-            By name.
-        """
+        """Write the figures of a block to its file, which appears whole or not at all; `about` is for people."""
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -206,34 +174,28 @@ def fingerprint(features: FeatureTable) -> str:
     return hasher.hexdigest()
 
 
-def modules_of(name: str) -> list[str]:
-    """Return the modules in which a method is defined; a pair has two."""
-    return [part.solve.__module__ for part in get_solver(name).parts.values()]
-
-
 def code_of(name: str) -> str:
-    """Return a digest of the source behind a method's figures: its module, all imports, and the measuring code."""
-    return source_of((*modules_of(name), *MEASURING))
+    """Return a digest of the source behind a method's figures.
 
-
-def source_of(modules: Iterable[str]) -> str:
-    """Return a digest of the source of these modules and of what they import: from handful, and from near them.
+    It is that of the measuring code, of the modules in which the method is defined (a pair has two), and of what they
+    import: from handful, and from near them.
 
     It is read from the files, not from the loaded modules, so it is the same in every process. A method that was
     defined in an interactive session has no file: then the digest is different each time.
     """
+    modules = [*(part.solve.__module__ for part in get_solver(name).parts.values()), *MEASURING]
     files: set[Path] = set()
-    todo = [(name, getattr(sys.modules.get(name), "__file__", None) or _source(name)) for name in modules]
+    todo = [(one, getattr(sys.modules.get(one), "__file__", None) or _source(one)) for one in modules]
     if any(file is None or not Path(file).is_file() for _, file in todo):
         return uuid4().hex
     while todo:
-        name, file = todo.pop()
+        module, file = todo.pop()
         file = Path(str(file))
         if file in files or file.suffix != ".py":
             continue
         files.add(file)
-        for used in _imports(file, name):
-            near = used.split(".")[0] in ("handful", name.split(".")[0])  # of the same package
+        for used in _imports(file, module):
+            near = used.split(".")[0] in ("handful", module.split(".")[0])  # of the same package
             source = _source(used) if near or "." not in used else None
             if source is not None and (near or source.parent == file.parent):
                 todo.append((used, source))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -68,42 +68,20 @@ class Table:
             best_means[name] = max(means) if means and not self.against else np.nan
         return best_means
 
-    def cells(self, bold: str = "{}", plus_minus: str = " ± ") -> Iterable[list[str]]:
-        """Yield the cells of each row as text.
-
-        Parameters
-        ----------
-        bold : str
-            The pattern of the best figures, such as "**{}**".
-        plus_minus : str
-            What is between mean and half-width.
-        """
+    def _cells(self, bold: str = "{}", plus_minus: str = " ± ") -> Iterable[list[str]]:
+        """Yield the cells of each row as text, the best figures in the pattern `bold`, such as "**{}**"."""
         for row in self.rows:
             texts = [row.name, row.kind]
             for name in TITLES:
-                text = self.text(row, name, plus_minus)
-                texts.append(bold.format(text) if row.means[name] == self.best[name] else text)
+                mean, half = row.means[name], row.half_widths[name]
+                text = NONE if np.isnan(mean) else f"{mean:{'+' if self.against else ''}.1f}"
+                text += "" if np.isnan(half) else f"{plus_minus}{half:.1f}"
+                texts.append(bold.format(text) if mean == self.best[name] else text)
             if row.paper is not None:
                 texts += [NONE if row.paper[name] is None else f"{row.paper[name]:.1f}" for name in TITLES]
             elif self.has_paper:
                 texts += [""] * len(TITLES)
             yield texts
-
-    def text(self, row: Row, name: str, plus_minus: str) -> str:
-        """Return one figure of a row as text.
-
-        Parameters
-        ----------
-        row : Row
-            The row.
-        name : str
-            The figure.
-        plus_minus : str
-            What is between mean and half-width.
-        """
-        mean, half = row.means[name], row.half_widths[name]
-        number = NONE if np.isnan(mean) else f"{mean:{'+' if self.against else ''}.1f}"
-        return number + ("" if np.isnan(half) else f"{plus_minus}{half:.1f}")
 
     @property
     def has_paper(self) -> bool:
@@ -125,7 +103,7 @@ class Table:
         for i, name in enumerate(self.header[: 2 + len(TITLES)]):
             rich_table.add_column(name + (behind if i > 1 else ""), justify="left" if i < 2 else "right")
         kind = None
-        for row, cells in zip(self.rows, self.cells("[bold]{}[/bold]", "±" if behind else " ± "), strict=True):
+        for row, cells in zip(self.rows, self._cells("[bold]{}[/bold]", "±" if behind else " ± "), strict=True):
             if kind not in (None, row.kind):
                 rich_table.add_section()
             kind = row.kind
@@ -137,7 +115,7 @@ class Table:
     def to_markdown(self) -> str:
         """Return the table with its title and note as Markdown."""
         lines = ["| " + " | ".join(self.header) + " |", "| --- | --- |" + " ---: |" * (len(self.header) - 2)]
-        lines += ["| " + " | ".join(cells) + " |" for cells in self.cells("**{}**")]
+        lines += ["| " + " | ".join(cells) + " |" for cells in self._cells("**{}**")]
         return f"## {self.title}\n\n{self.note}\n\n" + "\n".join(lines) + "\n"
 
     def to_latex(self) -> str:
@@ -145,7 +123,7 @@ class Table:
         escape = str.maketrans({"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#"})
         rows = [
             " & ".join(c if "$" in c else c.translate(escape) for c in cells)
-            for cells in self.cells(r"\textbf{{{}}}", r"$\pm$")
+            for cells in self._cells(r"\textbf{{{}}}", r"$\pm$")
         ]
         head = " & ".join(name.translate(escape) for name in self.header)
         body = " \\\\\n".join(rows).replace(NONE, "--").replace("±", r"$\pm$")
@@ -189,18 +167,20 @@ def table(
     Table
     """
     rows = []
-    for row, contender in results.benchmark.contenders.items():
-        means, halves = {}, {}
-        for name in FIGURES:
-            means[name], halves[name] = map(float, mean_and_half_width(values(results, column, row, name)))
-        paper_row = (paper_figures.get(row) or paper_figures.get(contender.method)) if paper_figures else None
-        rows.append(
-            Row(row, contender.kind, means, halves, dict(zip(FIGURES, paper_row, strict=True)) if paper_row else None)
-        )
+    for name, contender in results.benchmark.contenders.items():
+        paper_row = (paper_figures.get(name) or paper_figures.get(contender.method)) if paper_figures else None
+        row = _row(name, contender.kind, {figure: values(results, column, name, figure) for figure in FIGURES})
+        rows.append(replace(row, paper=dict(zip(FIGURES, paper_row, strict=True))) if paper_row else row)
     title, note = words(results, column)
     if paper_figures:
         note += f" The paper's: {paper()['setting']}."
     return Table(title, column or "mean", rows, note)
+
+
+def _row(name: str, kind: str, figures: Mapping[str, np.ndarray]) -> Row:
+    intervals = {figure: mean_and_half_width(of_tasks) for figure, of_tasks in figures.items()}
+    means, halves = ({figure: float(pair[i]) for figure, pair in intervals.items()} for i in (0, 1))
+    return Row(name, kind, means, halves)
 
 
 def differences(results: Results, against: str, column: str | None = None) -> Table:
@@ -219,16 +199,17 @@ def differences(results: Results, against: str, column: str | None = None) -> Ta
     -------
     Table
     """
-    contenders, other = results.benchmark.contenders, results.benchmark.row(against)
-    rows = []
-    for row in contenders:
-        if row == other:
-            continue
-        means, halves = {}, {}
-        for name in FIGURES:
-            difference = values(results, column, row, name) - values(results, column, other, name)
-            means[name], halves[name] = map(float, mean_and_half_width(difference))
-        rows.append(Row(row, contenders[row].kind, means, halves))
+    other = results.benchmark.row(against)
+
+    def difference(row: str, figure: str) -> np.ndarray:
+        apart: np.ndarray = values(results, column, row, figure) - values(results, column, other, figure)
+        return apart
+
+    rows = [
+        _row(row, contender.kind, {figure: difference(row, figure) for figure in FIGURES})
+        for row, contender in results.benchmark.contenders.items()
+        if row != other
+    ]
     title, note = words(results, column)
     note = note.replace("mean", f"mean of the difference to {other}, task by task,", 1)
     return Table(f"{title}, against {other}", column or "mean", rows, note, other)
@@ -257,11 +238,14 @@ def tables(results: Results, against: str | None = None, with_paper: bool = Fals
     -------
     list of Table
     """
-    columns = results.benchmark.columns
-    selected: list[str | None] = [None, *columns] if results.benchmark.name == "imbalanced" else list(columns)
-    result_tables = [
-        table(results, column, _paper_figures(results, column) if with_paper else None) for column in selected
-    ]
+    columns, name = results.benchmark.columns, results.benchmark.name
+    selected: list[str | None] = [None, *columns] if name == "imbalanced" else list(columns)
+    papers: dict[str | None, Any] = dict.fromkeys(selected)
+    if with_paper and name == "imbalanced":
+        papers[None] = paper()[name]  # the paper has the mean alone
+    elif with_paper:
+        papers = {column: paper()[name].get(column) if name == "ablation" else paper().get(name) for column in selected}
+    result_tables = [table(results, column, papers[column]) for column in selected]
     if against:
         result_tables += [differences(results, against, column) for column in selected]
     return result_tables
@@ -307,14 +291,6 @@ def words(results: Results, column: str | None) -> tuple[str, str]:
     n = f"{results.seeds * results.tasks:,} tasks" + (" of each kind" if column is None else "")
     note = NOTE.format(n=n) + f" {results.features}, {centred}."
     return f"{benchmark.title}, {size}, {kind}", note
-
-
-def _paper_figures(results: Results, column: str | None) -> Mapping[str, Any] | None:
-    """Return the paper's table of the same tasks, if it has one."""
-    name = results.benchmark.name
-    if name == "imbalanced":
-        return paper()[name] if column is None else None
-    return paper()["ablation"].get(column) if name == "ablation" else paper().get(name)
 
 
 def plain(value: float) -> float | None:

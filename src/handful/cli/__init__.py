@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from handful.utils import interrupts
 
-COMMANDS = (  # one file each, in the order of --help: first those of every day
-    "demo", "label", "ask", "check", "promote", "predict", "workbench", "serve",
+FILES = (  # in the order of the commands in --help: first those of every day
+    "demo", "label", "questions", "promote", "predict", "workbench",
     "embed", "info", "bench", "methods", "backbones", "train", "base",
 )  # fmt: skip
 with interrupts.quick():
     from importlib import import_module
-    from typing import Annotated
 
     import typer
 
-    from handful.cli._app import app
+    from handful.cli._options import app, option
 
-    for _name in COMMANDS:
+    for _name in FILES:
         import_module(f"handful.cli.{_name}")  # the import registers the command
 
 
@@ -30,9 +29,9 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
+    version: bool = option(
+        "Print the version and exit.", False, names=("--version",), callback=_print_version, is_eager=True
+    ),
 ) -> None:
     """Label a pile from a handful of examples, and set aside what belongs to no class."""
 
@@ -43,9 +42,8 @@ def main() -> None:
         try:
             app()
         except (ValueError, OSError, ImportError) as error:
-            if isinstance(
-                error.__cause__ or error.__context__, KeyboardInterrupt
-            ):  # in a module of C that was imported
+            cause = error.__cause__ or error.__context__
+            if isinstance(cause, KeyboardInterrupt):  # in a module of C that was imported
                 raise SystemExit(interrupts.STOPPED) from None
             typer.secho(f"handful: {error}", err=True, fg="red")
             raise SystemExit(1) from None

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from handful.cli._app import app, command
-from handful.cli._console import console_for, print_json, print_lines, print_table
-from handful.cli._options import Json, Overwrite, parse_pixel_numbers
+from handful.cli._console import Console, print_json
+from handful.cli._options import JSON, MEAN, OUTPUT, OVERWRITE, STD, app, argument, command, option, parse_pixel_numbers
 
 group = typer.Typer(invoke_without_command=True, help="List the backbones, or make one of published weights: export.")
 app.add_typer(group, name="backbones")
 
 
 @group.callback()
-def backbones(context: typer.Context, as_json: Json = False) -> None:
+def backbones(context: typer.Context, as_json: bool = JSON) -> None:
     """List the backbones, which turn pictures and texts into features; or make one of published weights: export."""
     if context.invoked_subcommand is not None:
         return
@@ -35,32 +34,19 @@ def backbones(context: typer.Context, as_json: Json = False) -> None:
     for info in infos:
         numbers = ("" if x is None else f"{x:g}" for x in (info.dimension, info.input_size, info.megabytes))
         rows.append([info.name, info.title, *numbers, info.licence, info.extra])
-    print_table(console_for(False), head, rows, left=len(head), note=note)
+    Console().table(head, rows, left=len(head), note=note)
 
 
 @command(group)
 def export(
-    checkpoint: Annotated[
-        Path, typer.Argument(help="Weights of a few-shot network: .pth, .pt, .tar of torch, or .safetensors.")
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The .onnx file; the .json beside it says how to use it.")
-    ] = Path("model.onnx"),
-    size: Annotated[
-        int, typer.Option(min=1, max=4096, help="Pixels per side of its pictures; for the WRN of S2M2: 80.")
-    ] = 84,
-    mean: Annotated[
-        str | None, typer.Option(help="Mean of its pixels, scaled to 0..1, one number per channel: 0.485,0.456,0.406.")
-    ] = None,
-    std: Annotated[
-        str | None, typer.Option(help="Standard deviation of its pixels, in the same way: 0.229,0.224,0.225.")
-    ] = None,
-    pool: Annotated[
-        str | None,
-        typer.Option(help="For conv4, if the names in the file mislead: flatten, max or mean of the last map."),
-    ] = None,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
+    checkpoint: Path = argument("Weights of a few-shot network: .pth, .pt, .tar of torch, or .safetensors."),
+    output: Path = option("The .onnx file; the .json beside it says how to use it.", Path("model.onnx"), names=OUTPUT),
+    size: int = option("Pixels per side of its pictures; for the WRN of S2M2: 80.", 84, min=1, max=4096),
+    mean: str | None = MEAN,
+    std: str | None = STD,
+    pool: str | None = option("For conv4, if the names in the file mislead: flatten, max or mean of the last map."),
+    overwrite: bool = OVERWRITE,
+    as_json: bool = JSON,
 ) -> None:
     """Turn a published checkpoint into an ONNX backbone, which runs without torch.
 
@@ -74,7 +60,7 @@ def export(
     Example: handful backbones export max_acc.pth -o resnet12.onnx, then handful embed pictures/ --backbone
     resnet12.onnx
     """
-    from handful.backbones.preprocessing import as_numbers
+    from handful.backbones.folders import shown
     from handful.project.outputs import check_file
     from handful.utils.extras import TORCH, need
 
@@ -89,8 +75,7 @@ def export(
 
     module: Any
     module, kind, loaded = load_network(checkpoint, **({} if pool is None else {"pool": pool}))
-    pixels = parse_pixel_numbers(mean=mean, std=std)
-    scale: dict[str, Any] = {"size": (size, size)} | {key: as_numbers(value, key) for key, value in pixels.items()}
+    scale: dict[str, Any] = {"size": size, **parse_pixel_numbers(mean=mean, std=std)}
     preprocessing = few_shot_preprocessing(module.channels, scale)
     about = {"network": kind, "channels": module.channels, "options": module.options, "checkpoint": checkpoint.name}
     difference = export_onnx(module, output, preprocessing, about=about)
@@ -99,20 +84,12 @@ def export(
         print_json(document)
         return
     options = ", ".join(f"{name} {value}" for name, value in module.options.items())
-    print_lines(
-        console_for(False),
-        [
-            f"{checkpoint} holds a {kind} ({options}), {module.channels} channels, with the names of {loaded.layout}; "
-            f"in the file under {loaded.place or 'no key'}, with {loaded.prefix or 'nothing'} in front.",
-            f"Parameters that fitted: {loaded.matched}; not used, because they belong to no part of the network: "
-            f"{_names(loaded.unused)}.",
-            f"The features differ from those of torch by {difference:.1e} of the largest one.",
-            f"The backbone: {output} and {output.with_suffix('.json')}",
-        ],
+    unused = ", ".join(map(shown, loaded.unused[:6])) or "none"
+    unused += f" and {len(loaded.unused) - 6} more" if len(loaded.unused) > 6 else ""
+    Console().print(
+        f"{checkpoint} holds a {kind} ({options}), {module.channels} channels, with the names of {loaded.layout}; "
+        f"in the file under {loaded.place or 'no key'}, with {loaded.prefix or 'nothing'} in front.",
+        f"Parameters that fitted: {loaded.matched}; not used, because they belong to no part of the network: {unused}.",
+        f"The features differ from those of torch by {difference:.1e} of the largest one.",
+        f"The backbone: {output} and {output.with_suffix('.json')}",
     )
-
-
-def _names(names: list[str]) -> str:
-    from handful.backbones.folders import shown
-
-    return ", ".join(map(shown, names[:6])) + (f" and {len(names) - 6} more" if len(names) > 6 else "") or "none"

@@ -4,98 +4,65 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Any
 
 import typer
 
-from handful.cli._app import command
-from handful.cli._console import console_for, print_lines, progress_bars, stoppable
-from handful.cli._options import Json, TableOptions
+from handful.cli._console import Console
+from handful.cli._options import (
+    COLUMNS,
+    EMBEDDING,
+    EXCLUDE,
+    JSON,
+    LABEL,
+    OUTPUT,
+    argument,
+    command,
+    option,
+    parse_table,
+)
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
+of_data = partial(option, panel="Features")
+of_comparison = partial(option, panel="Comparison")
+of_tasks = partial(option, panel="Tasks")
 COLOURS = {True: "green", False: "red", None: "yellow"}
-
-
-@dataclass(frozen=True)
-class DataOptions:
-    """Which features."""
-
-    PANEL: ClassVar[str] = "Features"
-
-    features: Annotated[
-        Path | None, typer.Option(help="Features with labels, see `handful info`. Default: the built-in digits.")
-    ] = None
-    split: Annotated[str | None, typer.Option(help="Only this split of the features, as in novel.")] = None
-    base: Annotated[
-        Path | None,
-        typer.Option(
-            help="Features of the classes that the backbone was trained on, whose mean methods centre on; or a base "
-            "file, see `handful base`. Methods that learn from base classes need the latter."
-        ),
-    ] = None
-
-
-@dataclass(frozen=True)
-class TaskOptions:
-    """What a task looks like, and how many there are."""
-
-    PANEL: ClassVar[str] = "Tasks"
-
-    tasks: Annotated[int, typer.Option(min=1, help="Tasks of each seed.")] = 1000
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds; they are 0, 1, 2, ...")] = 1
-    ways: Annotated[int, typer.Option(min=1, help="Known classes of a task.")] = 5
-    shots: Annotated[int, typer.Option(min=1, help="Examples of each class.")] = 5
-    queries: Annotated[int, typer.Option(min=1, help="Queries of each class in a balanced task.")] = 15
-    outlier_queries: Annotated[
-        int | None,
-        typer.Option(min=1, help="Queries of each unknown class, if not as many as --queries."),
-    ] = None
-    outlier_ways: Annotated[int, typer.Option(min=1, help="Unknown classes of a task.")] = 5
-    broad: Annotated[
-        bool, typer.Option("--broad", help="Take unknown items from all other classes instead of a few.")
-    ] = False
-    unequal: Annotated[
-        float | None,
-        typer.Option(help="Classes of unequal size: a Dirichlet concentration, the smaller the more unequal."),
-    ] = None
-
-
-@dataclass(frozen=True)
-class ComparisonOptions:
-    """Which methods, and what is printed about them."""
-
-    PANEL: ClassVar[str] = "Comparison"
-
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            help='These methods instead of the sixteen of the paper. "eol, simpleshot+knn" names a method and a pair.'
-        ),
-    ] = None
-    against: Annotated[str | None, typer.Option(help="Also print differences to this method, task by task.")] = None
-    paper: Annotated[bool, typer.Option("--paper", help="Print the figures of the paper beside.")] = False
-    plots: Annotated[bool, typer.Option("--plots", help="Also draw curves, histograms and one optimisation.")] = False
 
 
 @command()
 def bench(
-    name: Annotated[str, typer.Argument(help="balanced, imbalanced, sweep-b, ablation or claims.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the tables and results.")] = Path(
-        "handful-bench"
+    name: str = argument("balanced, imbalanced, sweep-b, ablation or claims."),
+    output: Path = option("Folder for the tables and results.", Path("handful-bench"), names=OUTPUT),
+    jobs: int | None = option("Processes at once, at most. Default: one per core.", names=("--jobs", "-j"), min=1),
+    features: Path | None = of_data("Features with labels, see `handful info`. Default: the built-in digits."),
+    split: str | None = of_data("Only this split of the features, as in novel."),
+    base: Path | None = of_data(
+        "Features of the classes that the backbone was trained on, whose mean methods centre on; or a base file, see "
+        "`handful base`. Methods that learn from base classes need the latter."
     ),
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Processes at once, at most. Default: one per core.")
-    ] = None,
-    *,
-    data: DataOptions,
-    comparison: ComparisonOptions,
-    kind: TaskOptions,
-    table: TableOptions,
-    as_json: Json = False,
+    methods: str | None = of_comparison(
+        'These methods instead of the sixteen of the paper. "eol, simpleshot+knn" names a method and a pair.'
+    ),
+    against: str | None = of_comparison("Also print differences to this method, task by task."),
+    paper: bool = of_comparison("Print the figures of the paper beside.", False),
+    plots: bool = of_comparison("Also draw curves, histograms and one optimisation.", False),
+    tasks: int = of_tasks("Tasks of each seed.", 1000, min=1),
+    seeds: int = of_tasks("How many seeds; they are 0, 1, 2, ...", 1, min=1),
+    ways: int = of_tasks("Known classes of a task.", 5, min=1),
+    shots: int = of_tasks("Examples of each class.", 5, min=1),
+    queries: int = of_tasks("Queries of each class in a balanced task.", 15, min=1),
+    outlier_queries: int | None = of_tasks("Queries of each unknown class, if not as many as --queries.", min=1),
+    outlier_ways: int = of_tasks("Unknown classes of a task.", 5, min=1),
+    broad: bool = of_tasks("Take unknown items from all other classes instead of a few.", False),
+    unequal: float | None = of_tasks(
+        "Classes of unequal size: a Dirichlet concentration, the smaller the more unequal."
+    ),
+    embedding: str | None = EMBEDDING,
+    label: str | None = LABEL,
+    columns: str | None = COLUMNS,
+    exclude: str | None = EXCLUDE,
+    as_json: bool = JSON,
 ) -> None:
     """Compare methods on many tasks: the tables of the paper, its sweep over b, its ablation, its claims.
 
@@ -107,44 +74,39 @@ def bench(
     """
     from handful.bench import report as job
     from handful.core.base import is_base, read_base
-    from handful.features import FeatureTable, Protocol, read
+    from handful.features import Protocol, read
     from handful.utils.threads import available_threads
 
     protocol = Protocol(
-        kind.ways, kind.shots, kind.queries, kind.outlier_ways, kind.outlier_queries or kind.queries,
-        broad=kind.broad, unequal_shots=kind.unequal, unequal_queries=kind.unequal,
+        ways, shots, queries, outlier_ways, outlier_queries or queries,
+        broad=broad, unequal_shots=unequal, unequal_queries=unequal,
     )  # fmt: skip
-    features = None if data.features is None else read(data.features, warn=False, **table.arguments())
-    base: Any = None
-    if data.base is not None:
-        base = read_base(data.base) if is_base(data.base) else read(data.base, warn=False, **table.arguments())
-    if isinstance(base, FeatureTable):
-        base = base.of_split("base") or base
-    if features is not None and data.split is not None:
-        features = features.select(split=data.split)
-    console = console_for(as_json)
-    if features is not None and features.about_columns:
-        print_lines(console, [f"{data.features}: {features.about_columns}"])
-    stored = f"Finished tasks are stored in {output}: the same command continues from there."
-    with stoppable(console, stored), progress_bars(console, "tasks") as progress:
+    columns_of = parse_table(embedding, label, columns, exclude)
+    table = None if features is None else read(features, warn=False, **columns_of)
+    known: Any = None
+    if base is not None and is_base(base):
+        known = read_base(base)
+    elif base is not None:
+        known = read(base, warn=False, **columns_of)
+        known = known.of_split("base") or known
+    if table is not None and split is not None:
+        table = table.select(split=split)
+    console = Console(aside=as_json)
+    if table is not None and table.about_columns:
+        console.print(f"{features}: {table.about_columns}")
+    with console.work("tasks", f"Finished tasks are stored in {output}: the same command continues from there.") as bar:
         outcome = job.perform(
-            name, features, base, output=output, methods=comparison.methods, protocol=protocol, tasks=kind.tasks,
-            seeds=kind.seeds, jobs=jobs or available_threads(),
-            against=comparison.against, paper=comparison.paper, plots=comparison.plots,
-            command=shlex.join(["handful", *sys.argv[1:]]), progress=progress,
+            name, table, known, output=output, methods=methods, protocol=protocol, tasks=tasks, seeds=seeds,
+            jobs=jobs or available_threads(), against=against, paper=paper, plots=plots,
+            command=shlex.join(["handful", *sys.argv[1:]]), progress=bar,
         )  # fmt: skip
     if as_json:
         typer.echo(outcome.files["json"].read_text("utf-8"), nl=False)
         return
-    _print_outcome(console, outcome)
-
-
-def _print_outcome(console: Console, outcome: Any) -> None:
-    for table in outcome.tables:
-        console.print(table.to_rich(), "")
+    for one in outcome.tables:
+        console.terminal.print(one.to_rich(), "")
     for verdict in outcome.claims:
-        console.print(f"[{COLOURS[verdict.holds]}]{verdict.word}[/]: {verdict.statement}")
-        detail = verdict.narrowest or verdict.remark
-        if detail:
-            console.print(f"    {detail}" + (" (the narrowest)" if verdict.narrowest else ""), markup=False)
-    print_lines(console, ["Written: " + ", ".join(str(path) for path in outcome.files.values())])
+        console.terminal.print(f"[{COLOURS[verdict.holds]}]{verdict.word}[/]: {verdict.statement}")
+        if detail := verdict.narrowest or verdict.remark:
+            console.print(f"    {detail}" + (" (the narrowest)" if verdict.narrowest else ""), wrap=True)
+    console.print("Written: " + ", ".join(str(path) for path in outcome.files.values()))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from handful.cli._app import command
-from handful.cli._console import absolute, print_json, print_lines, print_table, written_tables
-from handful.cli._options import Json
+from handful.cli._console import Console, absolute, print_json, written_tables
+from handful.cli._options import JSON, OUTPUT, command, option
 
-DEFAULT_OUTPUT = Path("handful-demo")
 NEXT = {
     "pictures": "handful label examples/ pile/ -o out",
     "texts": "handful label tickets.csv -o out",
@@ -21,26 +18,18 @@ NEXT = {
 
 @command()
 def demo(
-    practice: Annotated[
-        str | None,
-        typer.Option(
-            metavar="pictures|texts|embeddings",
-            help="Only write a small pile to try the other commands on: drawn shapes (examples/ and pile/), written "
-            "tickets (tickets.csv), or handwritten digits (table.csv and embeddings.npz). A file that is there with "
-            "other contents is never replaced.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Folder for the labels and the report. Default: handful-demo; with --practice, this folder.",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Which drawings are the examples and the pile.")] = 0,
-    tasks: Annotated[int, typer.Option(min=2, help="How many other piles the figures are averaged over.")] = 200,
-    as_json: Json = False,
+    practice: str | None = option(
+        "Only write a small pile to try the other commands on: drawn shapes (examples/ and pile/), written tickets "
+        "(tickets.csv), or handwritten digits (table.csv and embeddings.npz). A file that is there with other contents "
+        "is never replaced.",
+        metavar="pictures|texts|embeddings",
+    ),
+    output: Path | None = option(
+        "Folder for the labels and the report. Default: handful-demo; with --practice, this folder.", names=OUTPUT
+    ),
+    seed: int = option("Which drawings are the examples and the pile.", 0, min=0),
+    tasks: int = option("How many other piles the figures are averaged over.", 200, min=2),
+    as_json: bool = JSON,
 ) -> None:
     """Label a pile of handwritten digits from five drawings of five digits each, and write a report.
 
@@ -55,29 +44,27 @@ def demo(
     if practice is not None:
         _write_practice(practice, output or Path("."), as_json)
         return
-    from rich.console import Console
-
     from handful.project import demo as digits_demo
 
-    console = Console(quiet=as_json, highlight=False)
-    with console.status("Labelling a pile of digits …"):
-        outcome = digits_demo.run(seed, tasks, done=lambda step: console.print(f"[dim]· {step}[/dim]"))
-        paths = digits_demo.write(outcome, output or DEFAULT_OUTPUT)
+    console = Console()
+    console.terminal.quiet = as_json
+    with console.terminal.status("Labelling a pile of digits …"):
+        outcome = digits_demo.run(seed, tasks, done=lambda step: console.print(f"· {step}", wrap=True, style="dim"))
+        paths = digits_demo.write(outcome, output or Path("handful-demo"))
     if as_json:
         figures = {
             method: {name: {"mean": mean, "half_width": half} for name, (mean, half) in of.items()}
             for method, of in outcome.figures.items()
         }
         shares = {"true": outcome.share, "estimated": outcome.shares.tolist()}  # of the piles of the figures
-        print_json(
-            {"seed": seed, "tasks": tasks, "figures": figures, "outlier_share": shares, "files": absolute(paths)}
-        )
+        document = {"seed": seed, "tasks": tasks, "figures": figures, "outlier_share": shares}
+        print_json(document | {"files": absolute(paths)})
         return
-    print_lines(console, ["", *outcome.sentences, ""])
+    console.print("", *outcome.sentences, "")
     table = outcome.table
-    print_table(console, table.columns, table.rows, title=table.title, note=table.note)
-    print_lines(console, [f"\nThe labelled pile: {written_tables(paths)}"])
-    console.print(f"The report, with pictures: [bold]{paths['report.html'].resolve()}[/bold]")
+    console.table(table.columns, table.rows, title=table.title, note=table.note)
+    console.print(f"\nThe labelled pile: {written_tables(paths)}")
+    console.print(f"The report, with pictures: {paths['report.html'].resolve()}", style="bold")
 
 
 def _write_practice(kind: str, output: Path, as_json: bool) -> None:

@@ -2,94 +2,80 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
-import typer
-
-from handful.cli._app import command
-from handful.cli._console import (
-    CACHE_KEPT,
-    PARTS_KEPT,
-    Progress,
-    console_for,
-    print_json,
-    print_lines,
-    print_skipped,
-    progress_bars,
-    skipped_rows,
-    stoppable,
+from handful.cli._console import CACHE_KEPT, PARTS_KEPT, Console, Progress, print_json, skipped_rows
+from handful.cli._options import (
+    ENGINE,
+    JSON,
+    MACHINES,
+    MEAN,
+    NO_CACHE,
+    OUTPUT,
+    OVERWRITE,
+    STD,
+    STRICT,
+    TABLES,
+    TEXT,
+    argument,
+    command,
+    option,
+    parse_engine,
+    parse_pixel_numbers,
+    under,
 )
-from handful.cli._options import BackboneOptions, ClusterOptions, Json, Overwrite, ReadingOptions, TextColumn
 
-
-@dataclass(frozen=True)
-class DatasetOptions:
-    """Which data set, and which of its classes."""
-
-    PANEL: ClassVar[str] = "Data sets"
-
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            help="PICTURES is a data set of `handful train --list-datasets`: its name, or auto: found by its files."
-        ),
-    ] = None
-    split: Annotated[
-        str | None, typer.Option(help="Only the classes of this split of the data set: base, val or novel.")
-    ] = None
-
-
-@dataclass(frozen=True)
-class RayOptions(ClusterOptions):
-    """Where the work is done, and in parts of which size."""
-
-    shard_size: Annotated[
-        int,
-        typer.Option(min=1, help="With --engine ray: how many pictures a machine gets at a time; one file each."),
-    ] = 256
+of_data_set = partial(option, panel="Data sets")
+of_backbone = partial(option, panel="Backbone")
 
 
 @command()
 def embed(
-    pictures: Annotated[
-        Path,
-        typer.Argument(
-            help="A folder of pictures, whose folders become labels; or a data set, see --dataset. Or texts: a table "
-            "(.csv, .jsonl, .parquet), or a folder of .txt files."
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help=".parquet, .npz, .safetensors ...; with --engine ray also a folder, of Parquet parts. Default: "
-            "features.parquet, or features.npz if PyArrow is not installed.",
-        ),
-    ] = None,
-    overwrite: Overwrite = False,
-    *,
-    dataset: DatasetOptions,
-    backbone: BackboneOptions,
-    base: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=BackboneOptions.PANEL,
-            help="The classes that the backbone was trained on: a folder of pictures, a file of features, or a "
-            ".base.safetensors. Their mean is stored with the features. Default: MODEL.base.safetensors, if it is "
-            "beside MODEL.onnx.",
-        ),
-    ] = None,
-    reading: ReadingOptions,
-    text: TextColumn = None,
-    label: Annotated[
-        str | None,
-        typer.Option(rich_help_panel="Tables and arrays", help="The column of labels in a table of texts."),
-    ] = None,
-    cluster: RayOptions,
-    as_json: Json = False,
+    pictures: Path = argument(
+        "A folder of pictures, whose folders become labels; or a data set, see --dataset. Or texts: a table (.csv, "
+        ".jsonl, .parquet), or a folder of .txt files."
+    ),
+    output: Path | None = option(
+        ".parquet, .npz, .safetensors ...; with --engine ray also a folder, of Parquet parts. Default: "
+        "features.parquet, or features.npz if PyArrow is not installed.",
+        names=OUTPUT,
+    ),
+    overwrite: bool = OVERWRITE,
+    dataset: str | None = of_data_set(
+        "PICTURES is a data set of `handful train --list-datasets`: its name, or auto: found by its files."
+    ),
+    split: str | None = of_data_set("Only the classes of this split of the data set: base, val or novel."),
+    backbone: str | None = of_backbone(
+        "The backbone: for pictures good (two networks, the default), fast (one, three times as fast) or best (three, "
+        "slower still); a name that `handful backbones` lists; an .onnx file; or a folder with an encoder of texts. "
+        "Default for texts: minilm."
+    ),
+    size: int | None = of_backbone("Pixels per side of its input. Needed for an .onnx file that does not say it."),
+    mean: str | None = under("Backbone", MEAN),
+    std: str | None = under("Backbone", STD),
+    preset: str | None = of_backbone(
+        "How the network of an .onnx file wants its pictures: clip, dinov2, imagenet or siglip."
+    ),
+    device: str | None = of_backbone(
+        "Where the network runs. Default: auto, the best that the installed ONNX Runtime can use.",
+        metavar="auto|cpu|cuda|coreml|directml",
+    ),
+    base: Path | None = of_backbone(
+        "The classes that the backbone was trained on: a folder of pictures, a file of features, or a "
+        ".base.safetensors. Their mean is stored with the features. Default: MODEL.base.safetensors, if it is beside "
+        "MODEL.onnx."
+    ),
+    strict: bool = STRICT,
+    no_cache: bool = NO_CACHE,
+    text: str | None = TEXT,
+    label: str | None = option("The column of labels in a table of texts.", panel=TABLES),
+    engine: str = ENGINE,
+    shard_size: int = option(
+        "With --engine ray: how many pictures a machine gets at a time; one file each.", 256, min=1, panel=MACHINES
+    ),
+    as_json: bool = JSON,
 ) -> None:
     """Turn pictures or texts into features, for `handful bench`, `handful label` or other programs.
 
@@ -108,51 +94,65 @@ def embed(
     same path. Finished parts are kept: if the command is stopped, the same command continues. The cache of features is
     not used, because its file cannot be locked on a network drive.
     """
+    from handful.backbones.catalogue import concrete_name
     from handful.features import write
     from handful.features.files import WRITERS
     from handful.project.base_files import find_base_mean
-    from handful.project.items import Reading, kind_of, load_for, read_unlabelled
+    from handful.project.items import Reading, default_backbone, kind_of, load_for, read_unlabelled
     from handful.project.outputs import check_file
     from handful.project.reading import read_labelled_texts
     from handful.utils.extras import has_pyarrow
 
-    cluster.check()
-    on_cluster, of_data_set = cluster.engine == "ray", dataset.dataset is not None
-    is_text = not of_data_set and pictures.exists() and kind_of(pictures, text=text) == "texts"
-    _check(pictures, dataset, on_cluster, is_text, text or label, base)
+    where, address = parse_engine(engine)
+    on_cluster = where == "ray"
+    is_text = dataset is None and pictures.exists() and kind_of(pictures, text=text) == "texts"
+    for is_wrong, message in (
+        (is_text and (on_cluster or base is not None or split is not None), "--engine ray, --base and --split are for "
+         "pictures, but the items are texts: leave them out"),
+        (not is_text and (text or label) is not None, "--text and --label name columns of a table of texts, but the "
+         "items are pictures: leave them out"),
+        (split is not None and dataset is None, f"--split {split} needs a data set: name it with --dataset, or give "
+         "--dataset auto"),
+        (dataset is not None and on_cluster, "data sets are embedded on this machine: leave out --dataset or --engine "
+         "ray"),
+        (not is_text and dataset is None and not pictures.is_dir(), f"{str(pictures)!r} is not a folder of pictures, "
+         "nor a table of texts; a file of a data set needs --dataset"),
+    ):  # fmt: skip
+        if is_wrong:
+            raise ValueError(message)
     if output is None:
         output = Path("features.parquet" if has_pyarrow() else "features.npz")
     if not (on_cluster and (output.is_dir() or not output.suffix)):  # a folder of parts has checks of its own
         check_file(output, overwrite, tuple(WRITERS))
-    kind, console = "texts" if is_text else "pictures", console_for(as_json)
-    with (
-        stoppable(console, PARTS_KEPT if on_cluster else CACHE_KEPT * reading.cache),
-        progress_bars(console, kind) as progress,
-    ):
-        network = load_for(kind, backbone.backbone, backbone.input_options())
-        how: dict[str, Any] = {"progress": progress, "strict": reading.strict, "cache": reading.cache}
+    kind, console = "texts" if is_text else "pictures", Console(aside=as_json)
+    with console.work(kind, PARTS_KEPT if on_cluster else CACHE_KEPT * (not no_cache)) as progress:
+        named = {"size": size, "preset": preset, "device": device}
+        options: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+        options |= parse_pixel_numbers(mean=mean, std=std)
+        network = load_for(kind, backbone, options)
+        how: dict[str, Any] = {"progress": progress, "strict": strict, "cache": not no_cache}
         classes = None
         if not is_text:  # before the pile: if the base classes do not fit, nothing is written
             of_base = Reading(kind, network, **how)
             classes = find_base_mean(base, network, lambda folder: read_unlabelled(folder, of_base, bar="base"))
-        mean = None if classes is None else classes.mean
+        base_mean = None if classes is None else classes.mean
         embedded: Any  # a table, or what is known of a folder of parts
         if on_cluster:
             from handful.backbones.embedding_on_ray import Recipe, embed_folder
 
             embedded = embed_folder(
-                pictures, Recipe(backbone.name_for(kind), backbone.input_options()), output, network,
-                size=cluster.shard_size, address=cluster.address, replace=overwrite, strict=reading.strict,
-                base_mean=mean, progress=lambda done, total: progress("pile", done, total),
+                pictures, Recipe(concrete_name(backbone or default_backbone(kind)), options), output, network,
+                size=shard_size, address=address, replace=overwrite, strict=strict, base_mean=base_mean,
+                progress=partial(progress, "pile"),
             )  # fmt: skip
         else:
-            if of_data_set:
-                embedded = _embed_data_set(pictures, dataset, network, progress)
+            if dataset is not None:
+                embedded = _embed_data_set(pictures, dataset, split, network, progress)
             else:
                 columns = {} if label is None else {"label": label}
                 embedded = read_labelled_texts(pictures, Reading(kind, network, columns, text, **how))
             output.parent.mkdir(parents=True, exist_ok=True)
-            write(embedded if is_text else embedded.replace(base_mean=mean, skipped=()), output)
+            write(embedded if is_text else embedded.replace(base_mean=base_mean, skipped=()), output)
     skipped = [*([] if classes is None else classes.skipped), *embedded.skipped]
     notes = [*getattr(embedded, "notes", ()), *([] if classes is None else [classes.sentence])]
     if as_json:
@@ -166,43 +166,15 @@ def embed(
         return
     count = len({*embedded.label_names} - {"", None})
     first = f"{len(embedded.names):,} {kind}, {count} labels, {network.dimension} features each: {output}"
-    print_lines(console, [first, *notes])
-    print_skipped(console, skipped)
+    console.print(first, *notes)
+    console.skipped(skipped)
 
 
-def _check(
-    pictures: Path, dataset: DatasetOptions, on_cluster: bool, is_text: bool, column: str | None, base: Path | None
-) -> None:
-    """Raise ValueError for options that do not fit the items."""
-    if is_text:
-        if on_cluster or base is not None or dataset.split is not None:
-            raise ValueError(
-                "--engine ray, --base and --split are for pictures, but the items are texts: leave them out"
-            )
-        return
-    if column is not None:
-        raise ValueError(
-            "--text and --label name columns of a table of texts, but the items are pictures: leave them out"
-        )
-    if dataset.split is not None and dataset.dataset is None:
-        raise ValueError(f"--split {dataset.split} needs a data set: name it with --dataset, or give --dataset auto")
-    if dataset.dataset is not None and on_cluster:
-        raise ValueError("data sets are embedded on this machine: leave out --dataset or --engine ray")
-    if dataset.dataset is None and not pictures.is_dir():
-        raise ValueError(
-            f"{str(pictures)!r} is not a folder of pictures, nor a table of texts; a file of a data set needs --dataset"
-        )
-
-
-def _embed_data_set(path: Path, dataset: DatasetOptions, network: Any, progress: Progress) -> Any:
-    from handful.features import FeatureTable
+def _embed_data_set(path: Path, name: str, split: str | None, network: Any, progress: Progress) -> Any:
     from handful.training.datasets import read_pictures
     from handful.training.datasets.picture_set import embed_set
 
-    data = read_pictures(
-        path, None if dataset.dataset == "auto" else dataset.dataset,
-        splits=None if dataset.split is None else [dataset.split],
-        progress=lambda done, total: progress("reading", done, total),
-    )  # fmt: skip
-    table: FeatureTable = embed_set(data, network, lambda done, total: progress("pile", done, total))
+    published, splits = None if name == "auto" else name, None if split is None else [split]
+    data = read_pictures(path, published, splits=splits, progress=partial(progress, "reading"))
+    table = embed_set(data, network, partial(progress, "pile"))
     return table.replace(skipped=[(str(one.path), one.reason) for one in data.skipped])

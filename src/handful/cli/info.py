@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
-
-from handful.cli._app import command
-from handful.cli._console import console_for, print_json, print_lines
-from handful.cli._options import Json, TableOptions
+from handful.cli._console import Console, print_json
+from handful.cli._options import COLUMNS, EMBEDDING, EXCLUDE, JSON, LABEL, argument, command, parse_table
 
 MAX_LISTED_CLASSES = 20
 
 
 @command()
 def info(
-    path: Annotated[
-        Path | None,
-        typer.Argument(help="A .parquet, .csv, .npz, .npy, .safetensors, or .pkl file, or a folder of parts."),
-    ] = None,
-    *,
-    columns: TableOptions,
-    as_json: Json = False,
+    path: Path | None = argument(
+        "A .parquet, .csv, .npz, .npy, .safetensors, or .pkl file, or a folder of parts.", None
+    ),
+    embedding: str | None = EMBEDDING,
+    label: str | None = LABEL,
+    columns: str | None = COLUMNS,
+    exclude: str | None = EXCLUDE,
+    as_json: bool = JSON,
 ) -> None:
     """Say what a file of features holds: classes, counts, norms, duplicates, and which tasks it is large enough for.
 
@@ -31,33 +29,19 @@ def info(
     A file that would need more than 8 GiB of memory is refused before it is read. So is a small file that would need
     more than 512 MiB and 1,000 times its own size. Set HANDFUL_MAX_BYTES to allow more, as in HANDFUL_MAX_BYTES=32GB.
     """
-    if path is None:
-        versions = _of_installation()
-        if as_json:
-            print_json(versions)
-        else:
-            print_lines(console_for(False), [f"{name}: {value}" for name, value in versions.items()])
-        return
     from handful.features import describe, read
 
-    table = read(path, warn=False, **columns.arguments())
-    facts = describe(table)
+    if path is None:
+        facts: dict[str, Any] = _of_installation()
+        lines = [f"{name}: {value}" for name, value in facts.items()]
+    else:
+        table = read(path, warn=False, **parse_table(embedding, label, columns, exclude))
+        facts = describe(table)
+        lines = _of_table(facts, table.about_columns)
     if as_json:
         print_json(facts)
-        return
-    from handful.utils.text import shortened
-
-    lines = [f"{facts['name']}: {facts['items']:,} items, {facts['classes']} classes"]
-    for name, value in facts.items():
-        if name not in ("name", "counts", "columns", "others", "set_aside"):
-            lines.append(f"  {name.replace('_', ' ')}: {_in_words(value)}")
-    if table.about_columns:
-        lines.append(table.about_columns[0].upper() + table.about_columns[1:])
-    counts = sorted(facts["counts"].items(), key=lambda pair: -pair[1])
-    listed = ", ".join(f"{shortened(str(name))} {count}" for name, count in counts[:MAX_LISTED_CLASSES])
-    more = len(counts) - MAX_LISTED_CLASSES
-    lines.append(f"Items per class: {listed}" + (f" and {more} more" if more > 0 else ""))
-    print_lines(console_for(False), lines)
+    else:
+        Console().print(*lines)
 
 
 def _of_installation() -> dict[str, str]:
@@ -68,12 +52,26 @@ def _of_installation() -> dict[str, str]:
     from handful.engines.kernels import levels
     from handful.utils.version import __version__
 
-    best = "for any processor" if levels() == ("plain",) else f"x86-64-{levels()[-1]}" if levels() else ""
-    missing = 'none, so NumPy does their work, some times more slowly: see "Make it faster" in the documentation'
-    return {
-        "handful": __version__, "Python": platform.python_version(), "NumPy": np.__version__,
-        "kernels in C": best or missing,
-    }  # fmt: skip
+    kernels = 'none, so NumPy does their work, some times more slowly: see "Make it faster" in the documentation'
+    if levels():
+        kernels = "for any processor" if levels() == ("plain",) else f"x86-64-{levels()[-1]}"
+    versions = {"handful": __version__, "Python": platform.python_version(), "NumPy": np.__version__}
+    return versions | {"kernels in C": kernels}
+
+
+def _of_table(facts: dict[str, Any], about_columns: str) -> list[str]:
+    from handful.utils.text import shortened
+
+    lines = [f"{facts['name']}: {facts['items']:,} items, {facts['classes']} classes"]
+    for name, value in facts.items():
+        if name not in ("name", "counts", "columns", "others", "set_aside"):
+            lines.append(f"  {name.replace('_', ' ')}: {_in_words(value)}")
+    if about_columns:
+        lines.append(about_columns[0].upper() + about_columns[1:])
+    counts = sorted(facts["counts"].items(), key=lambda pair: -pair[1])
+    listed = ", ".join(f"{shortened(str(name))} {count}" for name, count in counts[:MAX_LISTED_CLASSES])
+    more = len(counts) - MAX_LISTED_CLASSES
+    return [*lines, f"Items per class: {listed}" + (f" and {more} more" if more > 0 else "")]
 
 
 def _in_words(value: object) -> str:

@@ -5,50 +5,50 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from handful.cli._app import command
 from handful.cli._console import (
     CACHE_KEPT,
-    MAX_TABLE_ROWS,
     PARTS_KEPT,
+    Console,
     absolute,
     ask_user,
-    console_for,
     print_json,
-    print_lines,
-    print_skipped,
-    print_table,
-    progress_bars,
     skipped_rows,
-    stoppable,
     written_tables,
 )
 from handful.cli._options import (
-    ClusterOptions,
-    Json,
-    Precision,
-    Sort,
-    TextColumn,
-    Yes,
+    ENGINE,
+    JSON,
+    LABEL,
+    OUTPUT,
+    PRECISION,
+    SORT,
+    TEXT,
+    YES,
+    argument,
+    command,
+    option,
+    parse_engine,
     parse_names,
     parse_numbers,
     parse_share,
+    under,
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from handful.project import Job, Labelled, Project
 
-ROWS_KEPT = "What is done so far is stored: the same command continues from there."
-DEFAULT_OUTPUT = Path("handful-out")
 FEATURES = "features"  # the folder of embedded parts inside the output folder
+of_results = partial(option, panel="Results")
+of_knowledge = partial(option, panel="What else you know")
+of_method = partial(option, panel="How the pile is labelled")
+ONCE = ("engine", "outlier_share", "precision", "method", "backbone", "text", "label", "set_")  # of a project
 
 
 def _flag(text: str) -> bool:
@@ -59,141 +59,71 @@ SETTINGS: dict[str, dict[str, Callable[[str], Any]]] = {  # what --set takes, by
     "decision": dict.fromkeys(("unknown_rate", "max_false_unknown", "threshold", "fdr", "group_detail"), float),
     "backbone_options": {"device": str, "preset": str, "size": int, "mean": parse_numbers, "std": parse_numbers},
     "table": {"columns": parse_names, "exclude": parse_names, "embedding": str},
-    "": {"strict": _flag, "cache": _flag},
+    "": {"strict": _flag, "cache": _flag, "class_names": _flag, "base": Path},
 }
-
-
-@dataclass(frozen=True)
-class ResultOptions:
-    """What is written, and where."""
-
-    PANEL: ClassVar[str] = "Results"
-
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Folder for the labels and the report. Default: handful-out; if RESULTS are given, RESULTS itself.",
-        ),
-    ] = None
-    sort: Sort = None
-    export: Annotated[
-        list[str] | None, typer.Option(help="Also write a file for another tool: label-studio, fiftyone or coco.")
-    ] = None
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier results in the folder.")] = False
-
-
-@dataclass(frozen=True)
-class KnowledgeOptions:
-    """What a person knows beside the examples."""
-
-    PANEL: ClassVar[str] = "What else you know"
-
-    unknown: Annotated[
-        Path | None,
-        typer.Option(
-            help="Examples that belong to none of the classes: a folder of pictures or .txt files, or a table. A few "
-            "make the labels much better.",
-        ),
-    ] = None
-    corrections: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Corrected labels, as the report page stores them (.json), or a .csv with the "
-            "columns path and label; the label unknown means none of the classes. The items become examples. May be "
-            "given several times.",
-        ),
-    ] = None
-    class_names: Annotated[
-        bool,
-        typer.Option(
-            "--class-names",
-            help="Texts only: take the name of each class as one more example of it. Helps much where a class has one "
-            "or two examples and a name that says what it is about; a name such as c17 does harm.",
-        ),
-    ] = False
-    undo: Annotated[
-        bool, typer.Option("--undo", help="With RESULTS: take back what was said last, and label again.")
-    ] = False
-
-
-@dataclass(frozen=True)
-class MethodOptions:
-    """How items are turned into features, and features into labels."""
-
-    PANEL: ClassVar[str] = "How the pile is labelled"
-
-    outlier_share: Annotated[
-        str,
-        typer.Option(
-            metavar="auto|SHARE",
-            help="About how much of the pile belongs to none of the classes, between 0 and 1. auto: estimated from the "
-            "pile.",
-        ),
-    ] = "auto"
-    precision: Precision = None
-    method: Annotated[str, typer.Option(help="The method; `handful methods` lists them.")] = "auto"
-    backbone: Annotated[
-        str,
-        typer.Option(
-            help="For pictures: good (two networks, the default), fast (one, three times as fast) or best (three, "
-            "slower still); a name that `handful backbones` lists; or an .onnx file. For texts: minilm, or a folder "
-            "with an encoder."
-        ),
-    ] = ""
-    base: Annotated[
-        Path | None,
-        typer.Option(
-            help="What is known about the backbone's base classes, MODEL.base.safetensors: for methods that centre on "
-            "their mean or learn from them. Default: the file beside MODEL.onnx, or the mean that `handful embed` "
-            "stored in a table.",
-        ),
-    ] = None
-    text: TextColumn = None
-    label: Annotated[
-        str | None, typer.Option(help="The column (or array) of labels. Default: label (labels), if there is one.")
-    ] = None
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Anything else; may be given several times. Decisions: unknown_rate=0.2 (exactly this share is "
-            "unknown), max_false_unknown=0.05 (at most this share of the items of a class is called unknown), "
-            "threshold=0.5, fdr=0.1 (with --method conformal), group_detail=-2 to 2 (coarse to fine groups). Networks: "
-            "device=auto, cpu, cuda, coreml or directml; of an .onnx file preset=clip, dinov2, imagenet or siglip, "
-            "size=224, mean=0.5,0.5,0.5 and std. Reading: strict=true (stop at the first broken file), cache=false. "
-            "Tables: columns=f*, exclude=price,year, embedding=X. In Python they are options of handful.Project.",
-        ),
-    ] = None
 
 
 @command()
 def label(
-    examples: Annotated[
-        Path,
-        typer.Argument(
-            help="A folder that holds one folder of pictures (or of .txt files) for each class, and if you like one "
-            "called unknown with those of none of them; or a table, of texts (.csv, .jsonl, .parquet) or of embeddings "
-            "(.parquet, .csv, .npz, ...). Or RESULTS alone: a folder that this command wrote. Its pile is labelled "
-            "again, by all that was said since and with the same options."
-        ),
-    ],
-    pile: Annotated[
-        Path | None,
-        typer.Argument(
-            help="A folder of pictures or .txt files to label; or a second table, or a folder of Parquet parts. "
-            "One table may hold both examples and pile: rows with a blank label are labelled."
-        ),
-    ] = None,
-    *,
-    results: ResultOptions,
-    knowledge: KnowledgeOptions,
-    how: MethodOptions,
-    cluster: ClusterOptions,
-    yes: Yes = False,
-    as_json: Json = False,
+    context: typer.Context,
+    examples: Path = argument(
+        "A folder that holds one folder of pictures (or of .txt files) for each class, and if you like one called "
+        "unknown with those of none of them; or a table, of texts (.csv, .jsonl, .parquet) or of embeddings (.parquet, "
+        ".csv, .npz, ...). Or RESULTS alone: a folder that this command wrote. Its pile is labelled again, by all that "
+        "was said since and with the same options."
+    ),
+    pile: Path | None = argument(
+        "A folder of pictures or .txt files to label; or a second table, or a folder of Parquet parts. One table may "
+        "hold both examples and pile: rows with a blank label are labelled.",
+        None,
+    ),
+    output: Path | None = of_results(
+        "Folder for the labels and the report. Default: handful-out; if RESULTS are given, RESULTS itself.",
+        names=OUTPUT,
+    ),
+    sort: str | None = under("Results", SORT),
+    export: list[str] | None = of_results("Also write a file for another tool: label-studio, fiftyone or coco."),
+    overwrite: bool = of_results("Replace earlier results in the folder.", False),
+    unknown: Path | None = of_knowledge(
+        "Examples that belong to none of the classes: a folder of pictures or .txt files, or a table. A few make the "
+        "labels much better."
+    ),
+    corrections: list[Path] | None = of_knowledge(
+        "Corrected labels, as the report page stores them (.json), or a .csv with the columns path and label; the "
+        "label unknown means none of the classes. The items become examples. May be given several times."
+    ),
+    undo: bool = of_knowledge("With RESULTS: take back what was said last, and label again.", False),
+    outlier_share: str = of_method(
+        "About how much of the pile belongs to none of the classes, between 0 and 1. auto: estimated from the pile.",
+        "auto",
+        metavar="auto|SHARE",
+    ),
+    precision: float | None = under("How the pile is labelled", PRECISION),
+    method: str = of_method("The method; `handful methods` lists them.", "auto"),
+    backbone: str = of_method(
+        "For pictures: good (two networks, the default), fast (one, three times as fast) or best (three, slower "
+        "still); a name that `handful backbones` lists; or an .onnx file. For texts: minilm, or a folder with an "
+        "encoder.",
+        "",
+    ),
+    text: str | None = under("How the pile is labelled", TEXT),
+    label: str | None = under("How the pile is labelled", LABEL),
+    set_: list[str] | None = of_method(
+        "Anything else; may be given several times. Decisions: unknown_rate=0.2 (exactly this share is unknown), "
+        "max_false_unknown=0.05 (at most this share of the items of a class is called unknown), threshold=0.5, fdr=0.1 "
+        "(with --method conformal), group_detail=-2 to 2 (coarse to fine groups). Networks: device=auto, cpu, cuda, "
+        "coreml or directml; of an .onnx file preset=clip, dinov2, imagenet or siglip, size=224, mean=0.5,0.5,0.5 and "
+        "std; base=MODEL.base.safetensors, what is known about its base classes, for methods that centre on their mean "
+        "or learn from them (found beside MODEL.onnx, or in a table of `handful embed`). Texts: class_names=true (the "
+        "name of a class is one more example of it, which helps where a class has one or two). Reading: strict=true "
+        "(stop at the first broken file), cache=false. Tables: columns=f*, exclude=price,year, embedding=X. In Python "
+        "they are options of handful.Project.",
+        names=("--set",),
+        metavar="NAME=VALUE",
+    ),
+    engine: str = ENGINE,
+    yes: bool = YES,
+    as_json: bool = JSON,
 ) -> None:
     """Label a pile of pictures or texts from a handful of examples, and set aside what belongs to none of the classes.
 
@@ -223,71 +153,59 @@ def label(
     part of labels for each part of the pile; there is no report and there are no groups. If the command is stopped, the
     same command continues.
     """
-    from handful.project import Project
+    from handful.backbones.catalogue import concrete_name
+    from handful.project import Job, Project
     from handful.project.corrections import read_corrections
+    from handful.project.decision import check_decision
+    from handful.project.items import default_backbone
     from handful.project.job import check_paths
     from handful.project.large_pile import check_in_parts, goes_in_parts
     from handful.project.outputs import check_output, is_project
 
-    formats, files, undo = results.export or (), knowledge.corrections or (), knowledge.undo
-    cluster.check()
+    formats, files = export or (), corrections or ()
+    where, address = parse_engine(engine)
     if pile is None and is_project(examples):
-        _refuse_again(examples, knowledge.class_names, how, cluster)
+        sources = {name: context.get_parameter_source(name) for name in ONCE}
+        if given := [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]:
+            raise ValueError(
+                f"--{given[0].rstrip('_').replace('_', '-')}: the pile of {str(examples)!r} is labelled again with the "
+                "options of before; leave it out, or name the examples and the pile"
+            )
         project = Project(examples, agree=ask_user(yes))
-        ClusterOptions(project.job.engine).check()
-        if results.output is not None and results.output.absolute() != examples.absolute():
-            check_output(results.output, results.overwrite, formats or project.job.formats, results.sort)
+        parse_engine(project.job.engine)
+        if output is not None and output.absolute() != examples.absolute():
+            check_output(output, overwrite, formats or project.job.formats, sort)
         if undo:
             project.check_trust()
-            print_lines(console_for(as_json), [f"Taken back: {project.undo()}."])
+            Console(aside=as_json).print(f"Taken back: {project.undo()}.")
         label_again = partial(
-            project.label, output=results.output, corrections=read_corrections(files), unknown=knowledge.unknown,
-            formats=formats, sort=results.sort,
+            project.label, output=output, corrections=read_corrections(files), unknown=unknown,
+            formats=formats, sort=sort,
         )  # fmt: skip
-        run(project, as_json, label_again, output=results.output)
+        run(project, as_json, label_again, output=output)
         return
     if undo:
         raise ValueError(
             "--undo takes back what was said in a project: give its folder, as in: handful label out --undo"
         )
-    output = results.output or DEFAULT_OUTPUT
-    job = _job(examples, pile, output, results, knowledge, how, cluster.engine)
+    output, settings = output or Path("handful-out"), parse_settings(set_ or ())
+    share = parse_share(outlier_share)
+    decision = {"method": method, "outlier_share": share, "precision": precision} | settings["decision"]
+    check_decision(**decision)
+    table = settings["table"] | ({} if label is None else {"label": label})
+    job = Job(
+        examples, pile, decision, "", settings["backbone_options"], formats=formats, sort=sort,
+        results=[output], engine=where, table=table, unknown=unknown, text=text, **settings[""],
+    )  # fmt: skip
+    job = replace(job, backbone=concrete_name(backbone or default_backbone(job.kind)))
     check_paths(job, output)
     if goes_in_parts(job.examples, job.pile, job.engine) and job.pile is not None:
-        check_in_parts(job.examples, job.pile, output, results.overwrite, job.formats, job.sort, files)
-        _run_in_parts(job, output, as_json, cluster.address)
+        check_in_parts(job.examples, job.pile, output, overwrite, job.formats, job.sort, files)
+        _run_in_parts(job, output, as_json, address)
         return
-    check_output(output, results.overwrite, job.formats, job.sort)
+    check_output(output, overwrite, job.formats, job.sort)
     project = Project.of_job(output, job)
-    run(project, as_json, partial(project.label, corrections=read_corrections(files)), address=cluster.address)
-
-
-def _job(
-    examples: Path,
-    pile: Path | None,
-    output: Path,
-    results: ResultOptions,
-    knowledge: KnowledgeOptions,
-    how: MethodOptions,
-    engine: str,
-) -> Job:
-    """The job that the options describe."""
-    from handful.backbones.catalogue import concrete_name
-    from handful.project import Job
-    from handful.project.decision import check_decision
-    from handful.project.items import default_backbone
-
-    settings = parse_settings(how.settings or ())
-    share = parse_share(how.outlier_share)
-    decision = {"method": how.method, "outlier_share": share, "precision": how.precision} | settings["decision"]
-    check_decision(**decision)
-    table = settings["table"] | ({} if how.label is None else {"label": how.label})
-    job = Job(
-        examples, pile, decision, "", settings["backbone_options"], formats=results.export or (), sort=results.sort,
-        results=[output], engine=engine, base=how.base, table=table, unknown=knowledge.unknown, text=how.text,
-        class_names=knowledge.class_names, **settings[""],
-    )  # fmt: skip
-    return replace(job, backbone=concrete_name(how.backbone or default_backbone(job.kind)))
+    run(project, as_json, partial(project.label, corrections=read_corrections(files)), address=address)
 
 
 def parse_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -313,22 +231,10 @@ def parse_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
     return settings
 
 
-def _refuse_again(folder: Path, class_names: bool, how: MethodOptions, cluster: ClusterOptions) -> None:
-    """Raise ValueError for options that a project has already."""
-    named = {"class_names": class_names, "engine": cluster != ClusterOptions()}
-    named |= {field.name: getattr(how, field.name) != field.default for field in fields(how)}
-    if wrong := [name for name, is_given in named.items() if is_given]:
-        raise ValueError(
-            f"--{wrong[0].replace('settings', 'set').replace('_', '-')}: the pile of {str(folder)!r} is labelled again "
-            "with the options of before; leave it out, or name the examples and the pile"
-        )
-
-
 def run(
     project: Project,
     as_json: bool,
     label_pile: Callable[..., Labelled],
-    *,
     output: Path | None = None,
     address: str | None = None,
 ) -> None:
@@ -337,54 +243,48 @@ def run(
     label_pile: labels it, with the arguments `embedder` and `progress`. output: where the results go, if not into the
     folder of the project.
     """
-    place = output or project.folder
-    console, job = console_for(as_json), project.job
+    console, job, place = Console(aside=as_json), project.job, output or project.folder
     kept = PARTS_KEPT if job.engine == "ray" else CACHE_KEPT * job.cache
-    with (
-        stoppable(console, kept),
-        progress_bars(console, "items" if job.kind == "embeddings" else job.kind) as progress,
-        _embedder(job, place, address) as embedder,
-    ):
+    unit = "items" if job.kind == "embeddings" else job.kind
+    with console.work(unit, kept) as progress, _embedder(job, place, address) as embedder:
         labelled = label_pile(embedder=embedder, progress=progress)
     files, pile = project.files, labelled.pile
     if as_json:
         print_json(_document(labelled, files))
         return
     if pile.about_columns:
-        print_lines(console, [f"{pile.about_columns[0].upper()}{pile.about_columns[1:]}."])
-    for sentence in labelled.sentences:
-        console.print(sentence, markup=False)
+        console.print(f"{pile.about_columns[0].upper()}{pile.about_columns[1:]}.")
+    console.print(*labelled.sentences, wrap=True)
     _print_expected(console, labelled.expected_precision_by_class)
-    print_skipped(console, labelled.skipped)
-    lines = [f"\nThe labels: {written_tables(files)}"]
+    console.skipped(labelled.skipped)
+    console.print(f"\nThe labels: {written_tables(files)}")
     exported = [path for name, path in files.items() if name.endswith(".json") and name != "results.json"]
-    lines += [f"For other tools: {path}" for path in exported]
+    console.print(*(f"For other tools: {path}" for path in exported))
     if "sorted" in files:
-        lines.append(f"The sorted {job.kind}: {files['sorted']}")
+        console.print(f"The sorted {job.kind}: {files['sorted']}")
     target = shlex.quote(str(place))
     if labelled.groups:
-        lines.append(f"To make a class of the largest group: handful promote {target} 1=NAME")
-        if mixed := next((group for group in labelled.groups if group.kinds > 1), None):
-            kinds = " ".join(f"{mixed.number}.{k}=NAME{k}" for k in range(1, mixed.kinds + 1))
-            lines.append(f"To split group {mixed.number} into its kinds: handful promote {target} {kinds}")
-    lines.append(f"To improve the labels by five answers: handful ask {target}")
-    lines.append(f"To find out how many labels are right: handful check {target}")
-    lines.append(f"To correct labels: use the report, then handful label {target} --corrections FILE")
+        console.print(f"To make a class of the largest group: handful promote {target} 1=NAME")
+    if mixed := next((group for group in labelled.groups if group.kinds > 1), None):
+        kinds = " ".join(f"{mixed.number}.{k}=NAME{k}" for k in range(1, mixed.kinds + 1))
+        console.print(f"To split group {mixed.number} into its kinds: handful promote {target} {kinds}")
+    console.print(
+        f"To improve the labels by five answers: handful ask {target}",
+        f"To find out how many labels are right: handful check {target}",
+        f"To correct labels: use the report, then handful label {target} --corrections FILE",
+    )
     if labelled.comparison is not None and labelled.comparison.warnings:
-        lines.append(f"To go back to the labels of before: handful label {target} --undo")
-    print_lines(console, lines)
-    report = f"The report, to look at: {files['report.html'].resolve()}"
-    console.print(report, markup=False, soft_wrap=True, style="bold")
+        console.print(f"To go back to the labels of before: handful label {target} --undo")
+    console.print(f"The report, to look at: {files['report.html'].resolve()}", style="bold")
 
 
 def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) -> None:
     from handful.project.large_pile import label_in_parts
 
-    console = console_for(as_json)
+    console = Console(aside=as_json)
     with ExitStack() as stack:
-        stack.enter_context(stoppable(console, ROWS_KEPT))
-        progress = stack.enter_context(progress_bars(console, "parts"))
-        engine = None
+        kept = "What is done so far is stored: the same command continues from there."
+        progress, engine = stack.enter_context(console.work("parts", kept)), None
         if job.engine == "ray":
             from handful.utils.ray import map_on_ray
 
@@ -393,16 +293,12 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
     if as_json:
         print_json({**done.outcome.numbers, "groups": [], "skipped": [], "files": absolute(done.files)})
         return
-    for sentence in done.outcome.sentences:
-        console.print(sentence, markup=False)
+    console.print(*done.outcome.sentences, wrap=True)
     _print_expected(console, done.outcome.expected)
     example = shlex.join(["handful", "label", str(job.examples), f"{job.pile}/part-00000.parquet", "-o", "one-part"])
-    print_lines(
-        console,
-        [
-            f"\nThe labels: {done.files['labels']}, one part for each part of the pile",
-            f"There is no report for a pile in parts. For a report of one part: {example}",
-        ],
+    console.print(
+        f"\nThe labels: {done.files['labels']}, one part for each part of the pile",
+        f"There is no report for a pile in parts. For a report of one part: {example}",
     )
 
 
@@ -410,18 +306,17 @@ def _print_expected(console: Console, expected: Mapping[Any, Any] | None) -> Non
     """How many labels of each class should be right."""
     from handful.project.summary import EXPECTED_HEAD, expected_rows
 
-    if rows := expected_rows(expected or {}):
-        print_table(console, EXPECTED_HEAD, rows, limit=MAX_TABLE_ROWS)
+    console.classes(EXPECTED_HEAD, expected_rows(expected or {}))
 
 
 def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextManager[Any]:
     if job.engine != "ray":
         return nullcontext()
-    from handful.backbones.embedding_on_ray import RayEmbedder, Recipe
+    from handful.backbones.embedding_on_ray import Recipe, ray_embedder
 
     first = job.results[0]  # after `handful promote`, the features that were made for the first results are there
     place = (first if first.is_dir() else output) / FEATURES
-    return RayEmbedder(Recipe(job.backbone, job.backbone_options), place, address)
+    return ray_embedder(Recipe(job.backbone, job.backbone_options), place, address)
 
 
 def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
@@ -432,13 +327,8 @@ def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
     return {
         **labelled.outcome.numbers,
         "groups": [
-            {
-                "number": group.number,
-                "name": group.name,
-                "size": group.size,
-                "kinds": group.kinds,
-                "items": [names[i] for i in group.items],
-            }
+            {name: getattr(group, name) for name in ("number", "name", "size", "kinds")}
+            | {"items": [names[i] for i in group.items]}
             for group in labelled.groups
         ],
         **({} if labelled.comparison is None else {"comparison": labelled.comparison.entries()}),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from handful.cli._app import command
-from handful.cli._console import console_for, print_json, print_table
-from handful.cli._options import Json
+from handful.cli._console import Console, print_json
+from handful.cli._options import JSON, command
 
 
 @command()
-def methods(as_json: Json = False) -> None:
+def methods(as_json: bool = JSON) -> None:
     """List the methods with what is known about each."""
     from dataclasses import asdict
 
@@ -26,4 +25,4 @@ def methods(as_json: Json = False) -> None:
         year, prepared = str(info.year), ", ".join(info.preparation)
         rows.append([info.name, info.title, year, info.paradigm, info.setting, prepared, needs])
     note = f"{AUTO}, the default, is {get_solver(AUTO).name}. `handful base` or `handful train` makes a base file."
-    print_table(console_for(False), head, rows, left=len(head), note=note)
+    Console().table(head, rows, left=len(head), note=note)

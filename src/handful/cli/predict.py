@@ -3,51 +3,50 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from handful.cli._app import command
-from handful.cli._console import (
-    CACHE_KEPT,
-    console_for,
-    print_json,
-    print_lines,
-    print_skipped,
-    progress_bars,
-    skipped_rows,
-    stoppable,
+from handful.cli._console import CACHE_KEPT, Console, print_json, skipped_rows
+from handful.cli._options import (
+    COLUMNS,
+    EMBEDDING,
+    EXCLUDE,
+    JSON,
+    LABEL,
+    NO_CACHE,
+    OUTPUT,
+    OVERWRITE,
+    PRECISION,
+    STRICT,
+    TEXT,
+    argument,
+    command,
+    option,
+    parse_table,
 )
-from handful.cli._options import Json, Overwrite, Precision, ReadingOptions, TableOptions, TextColumn
 
 MAX_TEXT_CHARACTERS = 80  # that are printed of a text
 
 
 @command()
 def predict(
-    model: Annotated[Path, typer.Argument(help="A model.safetensors that `handful label` wrote.")],
-    items: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="ITEMS...",
-            help="Pictures or folders of pictures; .txt files or folders of them; or one table, of texts or of "
-            "embeddings.",
-        ),
-    ],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A .csv or .parquet for the labels. Default: print them.")
-    ] = None,
-    backbone: Annotated[
-        str | None,
-        typer.Option(help="The backbone that the model was made with, if it is not found under its own name."),
-    ] = None,
-    precision: Precision = None,
-    overwrite: Overwrite = False,
-    *,
-    reading: ReadingOptions,
-    table: TableOptions,
-    text: TextColumn = None,
-    as_json: Json = False,
+    model: Path = argument("A model.safetensors that `handful label` wrote."),
+    items: list[Path] = argument(
+        "Pictures or folders of pictures; .txt files or folders of them; or one table, of texts or of embeddings.",
+        metavar="ITEMS...",
+    ),
+    output: Path | None = option("A .csv or .parquet for the labels. Default: print them.", names=OUTPUT),
+    backbone: str | None = option("The backbone that the model was made with, if it is not found under its own name."),
+    precision: float | None = PRECISION,
+    overwrite: bool = OVERWRITE,
+    strict: bool = STRICT,
+    no_cache: bool = NO_CACHE,
+    embedding: str | None = EMBEDDING,
+    label: str | None = LABEL,
+    columns: str | None = COLUMNS,
+    exclude: str | None = EXCLUDE,
+    text: str | None = TEXT,
+    as_json: bool = JSON,
 ) -> None:
     """Label new items by a saved model: each item on its own. The model does not change.
 
@@ -68,16 +67,15 @@ def predict(
     from handful.project.summary import expected_numbers
     from handful.utils.text import one_line
 
-    console = console_for(as_json or output is None)  # labels that are printed have standard output for themselves
+    console = Console(aside=as_json or output is None)  # labels that are printed have standard output for themselves
     if output is not None:
         check_file(output, overwrite, (".csv", ".parquet"))
     fitted = handful.load(model)
     unit = "texts" if "text" in fitted.made_from_ else "pictures"
-    with stoppable(console, CACHE_KEPT * reading.cache), progress_bars(console, unit) as progress:
-        new_items = read_new_items(
-            fitted, items,
-            Reading("", None, table.arguments(), text, reading.strict, reading.cache, progress=progress), backbone,
-        )  # fmt: skip
+    with console.work(unit, CACHE_KEPT * (not no_cache)) as progress:
+        table = parse_table(embedding, label, columns, exclude)
+        how = Reading("", None, table, text, strict, not no_cache, progress=progress)
+        new_items = read_new_items(fitted, items, how, backbone)
     labelled = predict_items(fitted, new_items, precision)
     if output is not None:
         write_table(labelled, output)
@@ -93,9 +91,8 @@ def predict(
         for row, one in zip(rows, texts, strict=True):
             words = f"\t{one_line(one, MAX_TEXT_CHARACTERS)}" if new_items.texts is not None else ""
             typer.echo(f"{shown(row['label'])}\t{row['confidence']:.3f}\t{shown(row['path'])}{words}")
-        print_lines(console, labelled.notes)
+        console.print(*labelled.notes)
     else:
-        for sentence in labelled.sentences:
-            console.print(sentence, markup=False)
-        print_lines(console, [f"The labels: {output}"])
-    print_skipped(console, new_items.skipped)
+        console.print(*labelled.sentences, wrap=True)
+        console.print(f"The labels: {output}")
+    console.skipped(new_items.skipped)

@@ -4,55 +4,38 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from handful.cli._app import command
 from handful.cli._console import ask_user
-from handful.cli._options import ClusterOptions, Json, Overwrite, Sort, Yes, parse_share
+from handful.cli._options import JSON, OVERWRITE, SORT, YES, argument, command, option, parse_engine, parse_share
 from handful.cli.label import run
 
 
 @command()
 def promote(
-    results: Annotated[Path, typer.Argument(help="A folder that `handful label` (or this command) wrote.")],
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="GROUP=NAME...",
-            help="The numbers of groups in the report, and names for their classes: 2=mushroom 3=leek. "
-            "Several groups may get the same name. 2.1 is the first kind in group 2, if the report says that it looks "
-            "like several kinds.",
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "--out", "-o", help="Another folder for the new results. Default: RESULTS itself."),
-    ] = None,
-    examples: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="How many items of a group become examples, at most. Default: a third of the group, at least 5 and at "
-            "most 100; if it looks like two kinds two thirds, if like more all.",
-        ),
-    ] = None,
-    join: Annotated[
-        bool, typer.Option("--join", help="A name may be that of a class that exists: the group is added to it.")
-    ] = False,
-    outlier_share: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|SHARE",
-            help="About how much of the pile is unknown now; auto: estimated again. Default: the share before, less "
-            "the groups that are classes now.",
-        ),
-    ] = None,
-    sort: Sort = None,
-    overwrite: Overwrite = False,
-    yes: Yes = False,
-    as_json: Json = False,
+    results: Path = argument("A folder that `handful label` (or this command) wrote."),
+    names: list[str] = argument(
+        "The numbers of groups in the report, and names for their classes: 2=mushroom 3=leek. Several groups may get "
+        "the same name. 2.1 is the first kind in group 2, if the report says that it looks like several kinds.",
+        metavar="GROUP=NAME...",
+    ),
+    output: Path | None = option(
+        "Another folder for the new results. Default: RESULTS itself.", names=("--output", "--out", "-o")
+    ),
+    examples: int | None = option(
+        "How many items of a group become examples, at most. Default: a third of the group, at least 5 and at most "
+        "100; if it looks like two kinds two thirds, if like more all.",
+        min=1,
+    ),
+    join: bool = option("A name may be that of a class that exists: the group is added to it.", False),
+    outlier_share: str | None = option(
+        "About how much of the pile is unknown now; auto: estimated again. Default: the share before, less the groups "
+        "that are classes now.",
+        metavar="auto|SHARE",
+    ),
+    sort: str | None = SORT,
+    overwrite: bool = OVERWRITE,
+    yes: bool = YES,
+    as_json: bool = JSON,
 ) -> None:
     """Make classes of groups of unknowns, and label the pile again.
 
@@ -76,7 +59,7 @@ def promote(
     share = None if outlier_share is None else parse_share(outlier_share)
     groups = _parse(names)
     project = Project(results, agree=ask_user(yes))
-    ClusterOptions(project.job.engine).check()
+    parse_engine(project.job.engine)
     if output is not None and output.absolute() != results.absolute():
         check_output(output, overwrite, project.job.formats, sort)
     label_pile = partial(

@@ -4,133 +4,68 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from handful.cli._app import command
-from handful.cli._console import (
-    absolute,
-    console_for,
-    print_json,
-    print_lines,
-    print_skipped,
-    print_table,
-    progress_bars,
-    skipped_rows,
-    stoppable,
-)
-from handful.cli._options import ALL_HEADS, Heads, Json, parse_heads, parse_names
+from handful.cli._console import Console, absolute, print_json, skipped_rows
+from handful.cli._options import HEADS, JSON, OUTPUT, argument, command, option, parse_heads, parse_names, under
 
 if TYPE_CHECKING:
-    from handful.training.datasets import DatasetInfo
+    from handful.training.datasets.catalogue import DatasetInfo
 
-
-@dataclass(frozen=True)
-class PictureOptions:
-    """What is learned from."""
-
-    PANEL: ClassVar[str] = "Pictures"
-
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="The data set that it is, see --list-datasets. Default: found by its files."),
-    ] = None
-    split: Annotated[Path | None, typer.Option(help="Which classes are base, val and novel: a .json or .csv file.")] = (
-        None
-    )
-    size: Annotated[
-        int | None, typer.Option(min=16, help="Pixels per side. Default: the usual size of the data set.")
-    ] = None
-    held_out: Annotated[
-        float, typer.Option(help="The share of base classes to validate with, if there is no split val.")
-    ] = 0.05
-    list_datasets: Annotated[
-        bool,
-        typer.Option(
-            "--list-datasets",
-            help="List the data sets that are known, or with --dataset say how to get that one and what its folder "
-            "looks like. Nothing is trained or downloaded.",
-        ),
-    ] = False
-    check: Annotated[
-        bool, typer.Option("--check", help="Read the pictures, say what there is and whether it is as published.")
-    ] = False
-
-
-@dataclass(frozen=True)
-class LearningOptions:
-    """What is trained, and how. More settings are those of `handful.training.Settings`."""
-
-    PANEL: ClassVar[str] = "Learning"
-
-    network: Annotated[str, typer.Option(help="resnet12, conv4 or wrn28_10.")] = "resnet12"
-    widths: Annotated[
-        str | None,
-        typer.Option(help="Widths of a ResNet-12. Default: 64,160,320,640; for small drawings: 16,32,64,128."),
-    ] = None
-    heads: Heads = ALL_HEADS
-    epochs: Annotated[int, typer.Option(min=1, help="How often each picture is seen, at most.")] = 100
-    batch: Annotated[int, typer.Option(min=2, help="Pictures per step.")] = 128
-    learning_rate: Annotated[float, typer.Option(help="The highest learning rate; it falls to 0 along a cosine.")] = 0.1
-    augment: Annotated[
-        str,
-        typer.Option(
-            help="pictures: windows, mirrors, colours; drawings: turned and bent a little; none; or auto: by the "
-            "number of colours."
-        ),
-    ] = "auto"
-    rotations: Annotated[
-        str,
-        typer.Option(help="classes: a turned picture is another class; predict: also learn how it is turned; none."),
-    ] = "none"
-    patience: Annotated[
-        int, typer.Option(min=0, help="Stop after this many epochs without a better one; 0: never.")
-    ] = 0
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0
-    together: Annotated[
-        str,
-        typer.Option(
-            help="A head, such as feat: after the best epoch, the network is trained together with it, and is kept "
-            "if that is better on held-out classes. none: the network is not."
-        ),
-    ] = "none"
-
-
-@dataclass(frozen=True)
-class MachineOptions:
-    """Where it runs, and what it reports."""
-
-    PANEL: ClassVar[str] = "Machine"
-
-    precision: Annotated[
-        str, typer.Option(help="float32; or bfloat16, faster on a GPU or a processor that computes in it.")
-    ] = "float32"
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="With 1, weights are the same bit for bit. Default: all cores.")
-    ] = None
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto"
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write the curves of history.jsonl for TensorBoard.")
-    ] = False
+of_pictures = partial(option, panel="Pictures")
+of_learning = partial(option, panel="Learning")
+of_machine = partial(option, panel="Machine")
 
 
 @command()
 def train(
-    pictures: Annotated[
-        Path | None,
-        typer.Argument(help="The folder or file of a data set; or a folder with one folder for each class."),
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for checkpoints and the backbone.")] = Path(
-        "handful-train"
+    pictures: Path | None = argument(
+        "The folder or file of a data set; or a folder with one folder for each class.", None
     ),
-    *,
-    data: PictureOptions,
-    learning: LearningOptions,
-    machine: MachineOptions,
-    as_json: Json = False,
+    output: Path = option("Folder for checkpoints and the backbone.", Path("handful-train"), names=OUTPUT),
+    dataset: str | None = of_pictures("The data set that it is, see --list-datasets. Default: found by its files."),
+    split: Path | None = of_pictures("Which classes are base, val and novel: a .json or .csv file."),
+    size: int | None = of_pictures("Pixels per side. Default: the usual size of the data set.", min=16),
+    held_out: float = of_pictures("The share of base classes to validate with, if there is no split val.", 0.05),
+    list_datasets: bool = of_pictures(
+        "List the data sets that are known, or with --dataset say how to get that one and what its folder looks like. "
+        "Nothing is trained or downloaded.",
+        False,
+    ),
+    check: bool = of_pictures("Read the pictures, say what there is and whether it is as published.", False),
+    network: str = of_learning("resnet12, conv4 or wrn28_10.", "resnet12"),
+    widths: str | None = of_learning(
+        "Widths of a ResNet-12. Default: 64,160,320,640; for small drawings: 16,32,64,128."
+    ),
+    heads: str = under("Learning", HEADS),
+    epochs: int = of_learning("How often each picture is seen, at most.", 100, min=1),
+    batch: int = of_learning("Pictures per step.", 128, min=2),
+    learning_rate: float = of_learning("The highest learning rate; it falls to 0 along a cosine.", 0.1),
+    augment: str = of_learning(
+        "pictures: windows, mirrors, colours; drawings: turned and bent a little; none; or auto: by the number of "
+        "colours.",
+        "auto",
+    ),
+    rotations: str = of_learning(
+        "classes: a turned picture is another class; predict: also learn how it is turned; none.", "none"
+    ),
+    patience: int = of_learning("Stop after this many epochs without a better one; 0: never.", 0, min=0),
+    seed: int = of_learning("The same seed gives the same weights.", 0, min=0),
+    together: str = of_learning(
+        "A head, such as feat: after the best epoch, the network is trained together with it, and is kept if that is "
+        "better on held-out classes. none: the network is not.",
+        "none",
+    ),
+    precision: str = of_machine("float32; or bfloat16, faster on a GPU or a processor that computes in it.", "float32"),
+    threads: int | None = of_machine("With 1, weights are the same bit for bit. Default: all cores.", min=1),
+    device: str = of_machine("cpu, cuda, or auto.", "auto"),
+    tensorboard: bool = of_machine("Also write the curves of history.jsonl for TensorBoard.", False),
+    as_json: bool = JSON,
 ) -> None:
     """Train a backbone on pictures of base classes, for few-shot tasks with other classes.
 
@@ -145,13 +80,13 @@ def train(
 
     To get the pictures: handful train --list-datasets --dataset omniglot, then handful train omniglot/ --check
     """
-    if data.list_datasets:
-        _print_datasets(data.dataset, as_json)
+    if list_datasets:
+        _print_datasets(dataset, as_json)
         return
     if pictures is None:
         raise typer.BadParameter("name the folder of the pictures; --list-datasets lists what is known")
-    if data.check:
-        _check(pictures, data.dataset, as_json)
+    if check:
+        _check(pictures, dataset, as_json)
         return
     from handful.utils.extras import TORCH, need
 
@@ -160,54 +95,49 @@ def train(
     from handful.training.pretraining import pretrain
     from handful.training.settings import Settings
 
-    console = console_for(as_json)
-    options: dict[str, Any] = {} if learning.widths is None else {"widths": _widths(learning.widths)}
-    with progress_bars(console, "pictures") as progress:
+    console = Console(aside=as_json)
+    options: dict[str, Any] = {} if widths is None else {"widths": _widths(widths)}
+    with console.work("pictures") as progress:
         picture_set = read_pictures(
-            pictures, data.dataset, size=data.size, splits=("base", "val"), split_file=data.split,
-            progress=lambda done, total: progress("reading", done, total),
+            pictures, dataset, size=size, splits=("base", "val"), split_file=split,
+            progress=partial(progress, "reading"),
         )  # fmt: skip
     skipped = [(one.path, one.reason) for one in picture_set.skipped]
-    print_skipped(console, skipped)
+    console.skipped(skipped)
     suited = "pictures" if picture_set.pixels.shape[-1] == 3 else "drawings"
     settings = Settings(
-        learning.network, options, learning.epochs, learning.batch, learning.learning_rate,
-        augment=suited if learning.augment == "auto" else learning.augment, rotations=learning.rotations,
-        precision=machine.precision, held_out=data.held_out, patience=learning.patience, seed=learning.seed,
-        together=learning.together,
+        network, options, epochs, batch, learning_rate,
+        augment=suited if augment == "auto" else augment, rotations=rotations,
+        precision=precision, held_out=held_out, patience=patience, seed=seed,
+        together=together,
     )  # fmt: skip
-    with stoppable(console, f"The same command continues from {output}."), progress_bars(console, "steps") as progress:
+    with console.work("steps", f"The same command continues from {output}.") as progress:
         trained = pretrain(
-            picture_set, output, settings, threads=machine.threads, device=machine.device,
-            tensorboard=machine.tensorboard, heads=parse_heads(learning.heads),
+            picture_set, output, settings, threads=threads, device=device,
+            tensorboard=tensorboard, heads=parse_heads(heads),
             command=shlex.join(["handful", *sys.argv[1:]]), progress=progress,
-            on_epoch=lambda row: print_lines(console, [_row_in_words(row)]),
+            on_epoch=lambda row: console.print(_row_in_words(row)),
         )  # fmt: skip
     if as_json:
-        document = {
-            "best": trained.best, "seconds": trained.seconds, "files": absolute(trained.files),
-            "skipped": skipped_rows(skipped), "together": trained.together,
-        }  # fmt: skip
-        print_json(document)
+        document = {name: getattr(trained, name) for name in ("best", "seconds", "together")}
+        print_json(document | {"files": absolute(trained.files), "skipped": skipped_rows(skipped)})
         return
     words = ["handful", "embed", "PICTURES/", "--backbone", str(trained.files["backbone"]), "-o", "features.parquet"]
-    lines = [f"\nThe best epoch: {_row_in_words(trained.best)}"]
-    lines += [] if trained.together is None else [_joint_in_words(trained.together)]
-    lines += [f"The {what}: {path}" for what, path in trained.files.items()]
-    print_lines(console, [*lines, f"To embed other pictures: {shlex.join(words)}"])
+    console.print(f"\nThe best epoch: {_row_in_words(trained.best)}")
+    if trained.together is not None:
+        console.print(_joint_in_words(trained.together))
+    console.print(*(f"The {what}: {path}" for what, path in trained.files.items()))
+    console.print(f"To embed other pictures: {shlex.join(words)}")
 
 
 def _row_in_words(row: dict[str, Any]) -> str:
     """One epoch, or one validation of the joint training, in one line."""
-    if "tasks" in row:
-        both = f"accuracy {row['accuracy']:.1f}, AUROC {row['auroc']:.1f}"
-        return f"together, {row['tasks']:,} tasks: loss {row['loss']:.3f}; {both}"
-    figures = [
-        f"{shots}-shot accuracy {row[f'accuracy_{shots}']:.1f}, AUROC {row[f'auroc_{shots}']:.1f}"
-        for shots in (1, 5)
-        if f"accuracy_{shots}" in row
-    ]
-    return "; ".join([f"epoch {row['epoch']}: loss {row['loss']:.3f}", *figures])
+    what = f"together, {row['tasks']:,} tasks" if "tasks" in row else f"epoch {row['epoch']}"
+    words = [f"{what}: loss {row['loss']:.3f}"]
+    for prefix, suffix in (("", ""), ("1-shot ", "_1"), ("5-shot ", "_5")):
+        if f"accuracy{suffix}" in row:
+            words.append(f"{prefix}accuracy {row[f'accuracy{suffix}']:.1f}, AUROC {row[f'auroc{suffix}']:.1f}")
+    return "; ".join(words)
 
 
 def _joint_in_words(report: dict[str, Any]) -> str:
@@ -243,9 +173,8 @@ def _print_datasets(name: str | None, as_json: bool) -> None:
     if as_json:
         print_json([asdict(info) for info in infos] if name is None else asdict(infos[0]))
         return
-    console = console_for(False)
     if name is not None:
-        print_lines(console, _described(infos[0]))
+        Console().print(*_described(infos[0]))
         return
     rows = []
     for info in infos:
@@ -253,7 +182,7 @@ def _print_datasets(name: str | None, as_json: bool) -> None:
         pictures = f"{sum(info.pictures.values()):,}" if info.pictures else ""
         rows.append([info.name, info.title, *classes, pictures, f"{info.size} x {info.size}"])
     note = "Classes in each split. `handful train --list-datasets --dataset NAME` says how to get one."
-    print_table(console, ("name", "data set", "base", "val", "novel", "pictures", "size"), rows, left=2, note=note)
+    Console().table(("name", "data set", "base", "val", "novel", "pictures", "size"), rows, left=2, note=note)
 
 
 def _described(info: DatasetInfo) -> list[str]:
@@ -277,12 +206,12 @@ def _check(path: Path, name: str | None, as_json: bool) -> None:
     """Say what a copy of a data set holds; exit with 1 if an archive in it is not the published one."""
     from handful.training.datasets.reading import check_copy
 
-    with progress_bars(console_for(as_json), "pictures") as progress:
-        report = check_copy(path, name, progress=lambda done, total: progress("reading", done, total))
+    with Console(aside=as_json).work("pictures") as progress:
+        report = check_copy(path, name, progress=partial(progress, "reading"))
     if as_json:
         print_json(report)
     else:
-        print_lines(console_for(False), _checked(report, path))
+        Console().print(*_checked(report, path))
     if not all(report["archives"].values()):
         raise typer.Exit(1)
 

@@ -57,40 +57,6 @@ class ExpectedLabels(NamedTuple):
 class Answers:
     """The answers of one method for n items, or for a batch of B tasks with n items each.
 
-    Parameters
-    ----------
-    probabilities : array [n, N] or [B, n, N]
-        What the method gives for each known class; rows need not sum to 1.
-    outlier_scores : array [n] or [B, n]
-        High means more likely unknown.
-    classes : array [N] or [B, N]
-        The names of the columns of `probabilities`.
-    threshold : float or array [B]
-        An item is called unknown where `doubts` are above it. At 0.5 the most probable answer is given.
-    is_probability : bool
-        Whether the outlier score is a probability. If not, it only ranks.
-    outlier_share : float or array [B], optional
-        The share of unknowns in the pile, to which P(unknown) is calibrated.
-    shots : float or array [B], optional
-        Examples per class, on average; without it there is no calibration.
-    shift : float or array [B], optional
-        The shift of the calibration where it is already known, as for a few items of a larger pile.
-    labelled : bool array [n], optional
-        Items whose class was given: they are no part of the pile that is calibrated, and P(unknown) is 0.
-    of_no_class : bool array [n], optional
-        Items that were given as examples of no class: they are unknown, and P(unknown) is 1.
-    pile_scores : array [m], optional
-        The outlier scores of the whole pile, or quantiles of them, where these items are only a part of it: ranks are
-        taken in it. An empty array says that there is no pile.
-    p_unknown : array [n], optional
-        P(unknown) where it is already known, as for a run that was stored.
-    min_confidence : float or array [B]
-        An item whose label is right with a lower probability is set aside as unknown: see `at_precision`.
-    precision_spread : array [2] or [B, 2], optional
-        How far the precision of labels may be below and above the expected one, in log-odds.
-
-    Examples
-    --------
     >>> answers = Answers(np.array([[0.6, 0.2], [0.1, 0.1]]), np.array([0.2, 0.8]), np.array(["cat", "hen"]), 0.5,
     ...                   is_probability=True)
     >>> answers.labels.tolist(), answers.confidence.round(2).tolist()
@@ -99,21 +65,22 @@ class Answers:
 
     def __init__(
         self,
-        probabilities: Array,
-        outlier_scores: Array,
-        classes: np.ndarray,
-        threshold: Any,
+        probabilities: Array,  # [n, N] or [B, n, N], what the method gives for each class; rows need not sum to 1
+        outlier_scores: Array,  # [n] or [B, n], high means more likely unknown
+        classes: np.ndarray,  # [N] or [B, N], the names of the columns of `probabilities`
+        threshold: Any,  # an item is called unknown where `doubts` are above it; a number or [B], as those below
         *,
-        is_probability: bool,
-        outlier_share: Any = None,
-        shots: Any = None,
-        shift: Any = None,
-        labelled: np.ndarray | None = None,
-        of_no_class: np.ndarray | None = None,
-        pile_scores: np.ndarray | None = None,
-        p_unknown: np.ndarray | None = None,
-        min_confidence: Any = 0.0,
-        precision_spread: Any = None,
+        is_probability: bool,  # whether the outlier score is a probability; if not, it only ranks
+        outlier_share: Any = None,  # the share of unknowns in the pile, to which P(unknown) is calibrated
+        shots: Any = None,  # examples per class, on average; without it there is no calibration
+        shift: Any = None,  # of the calibration where it is already known, as for a few items of a larger pile
+        labelled: np.ndarray | None = None,  # [n] items whose class was given: no part of the pile, P(unknown) is 0
+        of_no_class: np.ndarray | None = None,  # [n] items that were given as examples of no class: P(unknown) is 1
+        pile_scores: np.ndarray
+        | None = None,  # where ranks are taken, if these items are a part of a pile; may be empty
+        p_unknown: np.ndarray | None = None,  # [n] where it is already known, as for a run that was stored
+        min_confidence: Any = 0.0,  # a label that is right with a lower probability is set aside: see `at_precision`
+        precision_spread: Any = None,  # [2] or [B, 2], how far precision may be below and above, in log-odds
     ) -> None:
         self.probabilities, self.outlier_scores, self.classes = probabilities, outlier_scores, classes
         self.threshold, self.is_probability, self.outlier_share = threshold, is_probability, outlier_share
@@ -125,13 +92,7 @@ class Answers:
         return len(self.outlier_scores)
 
     def at(self: Some, threshold: float) -> Some:
-        """The same answers, decided by another threshold alone.
-
-        Parameters
-        ----------
-        threshold : float
-            An item is unknown where `doubts` are above it.
-        """
+        """The same answers, decided by another threshold alone: unknown where `doubts` are above it."""
         return self._decided(threshold, 0.0)
 
     def at_precision(self: Some, precision: float) -> Some:
@@ -141,18 +102,6 @@ class Answers:
         precision. Nothing gets a label that was unknown at the threshold: a precision that the labels have anyway
         changes nothing.
 
-        Parameters
-        ----------
-        precision : float
-            The part of the labels that should be right, between 0 and 1.
-
-        Raises
-        ------
-        ValueError
-            If the method gives no probabilities.
-
-        Examples
-        --------
         >>> answers = Answers(np.array([[0.9, 0.0], [0.3, 0.3]]), np.array([0.1, 0.2]), np.array(["cat", "hen"]), 0.5,
         ...                   is_probability=True)
         >>> round(answers.expected_precision, 2), answers.at_precision(0.8).labels.tolist()
@@ -173,13 +122,7 @@ class Answers:
         return other
 
     def take(self, rows: Any) -> Answers:
-        """The answers for some items, calibrated and ranked among all of them.
-
-        Parameters
-        ----------
-        rows : array of int or bool
-            The places of the items.
-        """
+        """The answers for some items, by their places, calibrated and ranked among all of them."""
         return Answers(
             self.probabilities[rows], self.outlier_scores[rows], self.classes, self.threshold,
             is_probability=self.is_probability, outlier_share=self.outlier_share,

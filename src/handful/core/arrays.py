@@ -73,8 +73,9 @@ def sigmoid(x: Array) -> Array:
     return 1 / (1 + xp.exp(at_least(-at_least(x, -80.0), -80.0)))
 
 
-def one_hot(labels: Array, ways: int, like: Array) -> Array:
+def one_hot(labels: Array, ways: int | None = None, *, like: Array) -> Array:
     """Codes [B, S] to [B, S, N], of the kind, dtype and device of `like`; laid out as `products` are."""
+    ways = class_count(labels) if ways is None else ways
     is_class = to_numpy(labels)[..., None, :] == np.arange(ways)[:, None]
     return array_namespace(like).matrix_transpose(as_like(is_class, like))
 
@@ -96,6 +97,11 @@ def class_means(support: Array, onehot: Array) -> Array:
     """Mean feature of each class: [B, S, D] and [B, S, N] to [B, N, D]."""
     xp = array_namespace(support)
     return (xp.matrix_transpose(onehot) @ support) / xp.sum(onehot, axis=-2)[..., None]
+
+
+def class_prototypes(support: Array, labels: Array) -> Array:
+    """The mean of the examples of each class: [B, S, D] and codes [B, S] to [B, N, D]."""
+    return class_means(support, one_hot(labels, like=support))
 
 
 def as_like(value: Any, like: Array) -> Array:

@@ -93,8 +93,7 @@ class Base:
         for name, array in self.arrays.items():
             if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
                 raise ValueError(f"{name} of a base must be finite numbers")
-        if not isinstance(self.about, dict):
-            raise ValueError(f"what a base was made of is a {type(self.about).__name__}, not an object")
+        check({"about": self.about}, HEADER, "a base")
         check(self.about, ABOUT, "a base")
         mean = np.ascontiguousarray(self.mean, np.float32)
         if mean.ndim != 1 or not mean.size:
@@ -115,9 +114,7 @@ class Base:
         if self.negatives is not None:
             negatives = np.ascontiguousarray(self.negatives, np.float32)
             if negatives.ndim != 2 or negatives.shape[1] != mean.size:
-                raise ValueError(
-                    f"the negatives of a base have shape {negatives.shape}: [items, {mean.size}] is needed"
-                )
+                raise ValueError(f"the negatives of a base have shape {negatives.shape}, not [items, {mean.size}]")
             object.__setattr__(self, "negatives", negatives)
 
     @property
@@ -136,8 +133,6 @@ class Base:
         ----------
         arrays : mapping of str to array
             As in the attribute `arrays`: "mean", "negatives", "head/NAME/ARRAY".
-        about : dict
-            What it was made of.
         """
         heads: dict[str, dict[str, np.ndarray]] = {}
         for name, array in arrays.items():
@@ -204,11 +199,6 @@ class Base:
         ----------
         path : str or Path
             The file, MODEL.base.safetensors beside MODEL.onnx.
-
-        Returns
-        -------
-        Path
-            The same path.
         """
         from safetensors.numpy import save
 
@@ -260,10 +250,9 @@ def _read(path: str, changed: int, size: int) -> Base:
                 f"it is a base in format {header['format']}, and this handful reads up to format {FORMAT}: "
                 "upgrade with pip install -U handful"
             )
-        check({"arrays": header["arrays"]}, HEADER, "the base")
+        check({name: header[name] for name in HEADER}, HEADER, "the base")
         if missing := [name for name in (*header["arrays"], "mean") if name not in arrays]:
             raise KeyError(missing[0])
-        check({"about": header["about"]}, HEADER, "the base")
         return Base.of(arrays, header["about"])
     except KeyError as error:
         raise ValueError(f"{path!r} is incomplete: {shortened(str(error))} is missing from it") from None
@@ -279,7 +268,11 @@ class BaseArrays(Mapping[str, Any]):
     """
 
     def __init__(self, base: Base | None, name: str, state: Mapping[str, Array], like: Array) -> None:
-        self.base, self.name, self.state, self.like = base, name, state, like
+        self.base, self.name, self.like = base, name, like
+        steps = {key: array for key, array in state.items() if key.startswith("prepare.")}
+        self._is_of_task = any(key.split(".")[2] in OF_TASK for key in steps)
+        # what prepares items: of the first task alone, unless tasks differ
+        self._steps = steps if self._is_of_task else {key: array[:1] for key, array in steps.items()}
 
     def __getitem__(self, key: str) -> Array:
         value = as_like(self._arrays[key], self.like)
@@ -288,18 +281,12 @@ class BaseArrays(Mapping[str, Any]):
     @property
     def mark(self) -> str | None:
         """A digest of all that decides the arrays, to store what is computed from them; None if a task decides too."""
-        if self.base is None or any(_is_of_task(name) for name in self._steps):
+        if self.base is None or self._is_of_task:
             return None
         digest = blake2b(f"{self.base.mark} {type(self.like)} {self.like.dtype} {device(self.like)}".encode())
         for name, array in self._steps.items():
             digest.update(name.encode() + np.ascontiguousarray(to_numpy(array)).tobytes())
         return digest.hexdigest()
-
-    @property
-    def _steps(self) -> dict[str, Array]:
-        """What prepares items: of the first task alone, unless tasks differ."""
-        steps = {name: array for name, array in self.state.items() if name.startswith("prepare.")}
-        return steps if any(map(_is_of_task, steps)) else {name: array[:1] for name, array in steps.items()}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)
@@ -311,7 +298,3 @@ class BaseArrays(Mapping[str, Any]):
     def _arrays(self) -> dict[str, np.ndarray]:
         assert self.base is not None
         return self.base.part(self.name)
-
-
-def _is_of_task(name: str) -> bool:
-    return name.split(".")[2] in OF_TASK

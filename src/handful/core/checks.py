@@ -127,12 +127,12 @@ def as_labels(labels: Any) -> np.ndarray:
     """Support labels as an array of ints, floats or strings; no entry may be missing."""
     values = label_array(labels)
     if values.dtype.kind in "iuf":
-        missing = np.argwhere(~np.isfinite(values) | (values == UNKNOWN) | (values == NONE_OF_THESE))
+        missing = ~np.isfinite(values) | (values == UNKNOWN) | (values == NONE_OF_THESE)
     else:
         texts, no_class = _read_texts(values)
-        missing = np.argwhere(is_missing(texts) | no_class)
-    if len(missing):
-        at = missing[0].tolist()
+        missing = is_missing(texts) | no_class
+    if missing.any():
+        at = np.argwhere(missing)[0].tolist()
         raise ValueError(
             f"support label {at[-1]}{f' of task {at[0]}' if len(at) == 2 else ''} is "
             f"{values.item(*at)!r}, which means unlabelled or unknown: every support item needs a class "

@@ -115,30 +115,14 @@ def at_false_unknown(p_unknown: np.ndarray, rate: float, scores: np.ndarray | No
 
 
 def at_false_discovery(p_values: Any, rate: float, inlier_share: Any = 1.0, limit: float = 1.0) -> Any:
-    """The largest p-value that is called a discovery, so that at most `rate` of the discoveries should be false.
+    """The largest p-value [n] or [B, n] that is called a discovery, so that at most `rate` of them should be false.
 
     Benjamini and Hochberg (1995): with p_(1) <= ... <= p_(m) in order and k the largest rank with
     p_(k) <= rate k / (m inlier_share), the items with p <= p_(k) are discoveries. Here a discovery is an unknown item,
-    and a false one belongs to a class.
+    and a false one belongs to a class. inlier_share: the part of the items that belong to classes; 1 is always safe,
+    `storey_share` estimates it. limit: an item with a larger p-value is never a discovery; for an estimated share, the
+    level that it was estimated at.
 
-    Parameters
-    ----------
-    p_values : array [n] or [B, n]
-        For each item, the probability that an item of the classes is at least as strange.
-    rate : float
-        The false-discovery rate: the expected part of the discoveries that are false, between 0 and 1.
-    inlier_share : float or array [B]
-        The part of the items that belong to the classes; 1 is always safe, `storey_share` estimates it.
-    limit : float, default 1
-        An item with a larger p-value is never a discovery: for an estimated share, the level that it was estimated at.
-
-    Returns
-    -------
-    float or array [B]
-        Call items unknown whose p-value is not above it; 0 if there are none.
-
-    Examples
-    --------
     >>> at_false_discovery(np.array([0.01, 0.9, 0.04, 0.3]), 0.1)  # 0.04 <= 0.1 * 2 / 4
     0.04
     """
@@ -162,20 +146,6 @@ def storey_share(p_values: Any, level: float = STOREY_LEVEL) -> Any:
     p-values of inliers are uniform, those of outliers are small. So the p-values above the level are of inliers, which
     are about 1 - level of all inliers. Never above 1.
 
-    Parameters
-    ----------
-    p_values : array [n] or [B, n]
-        The p-values.
-    level : float, default 0.5
-        Where p-values begin to be large.
-
-    Returns
-    -------
-    float or array [B]
-        The share, for `at_false_discovery`.
-
-    Examples
-    --------
     >>> storey_share(np.array([0.01, 0.02, 0.01, 0.03, 0.02, 0.04, 0.7, 0.2]))  # (1 + 1) / (8 * 0.5)
     0.5
     """
@@ -188,26 +158,11 @@ def storey_share(p_values: Any, level: float = STOREY_LEVEL) -> Any:
 def at_precision(p_right: Any, precision: float, is_label: Any = None) -> Any:
     """How likely a label must be right, at least, so that of all labels the part `precision` is expected to be right.
 
-    Labels are ordered by the probability that they are right. The longest beginning of that order is kept whose mean
-    is not below `precision`; labels of one probability are kept or set aside together. If no label can be kept, the
-    answer is `precision` itself, which every further label would have to reach alone.
+    Labels are ordered by the probability [n] or [B, n] that they are right; `is_label` says which items may get one.
+    The longest beginning of that order is kept whose mean is not below `precision`; labels of one probability are kept
+    or set aside together. If no label can be kept, the answer is `precision` itself, which every further label would
+    have to reach alone.
 
-    Parameters
-    ----------
-    p_right : array [n] or [B, n]
-        The probability that the label of each item is right.
-    precision : float
-        The part of the labels that should be right, between 0 and 1.
-    is_label : bool array [n] or [B, n], optional
-        The items that may get a label; all by default.
-
-    Returns
-    -------
-    float or array [B]
-        Keep the labels whose probability is not below it.
-
-    Examples
-    --------
     >>> at_precision(np.array([0.95, 0.6, 0.85, 0.4]), 0.8)  # the mean of the best three is 0.8
     0.5
     """

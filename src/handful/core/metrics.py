@@ -35,10 +35,8 @@ class MeanAndHalfWidth(NamedTuple):
 
     Parameters
     ----------
-    mean : float or array
-        The mean.
-    half_width_95 : float or array
-        Half the width of the interval.
+    mean, half_width_95 : float or array
+        The mean, and half the width of the interval.
     """
 
     mean: Any
@@ -73,7 +71,7 @@ def figures(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> di
     (p, s, y), single = _tasks(probabilities=probabilities, scores=scores, truth=truth)
     tp, fp = _outlier_curve(s, y == UNKNOWN)
     results = {
-        "accuracy": _accuracy(p, y),
+        "accuracy": accuracy(p, y),
         "auroc": _auroc(tp, fp),
         "aupr": _aupr(tp, fp),
         "prec@0.9": _precision_at_recall(tp, fp, 0.9),
@@ -93,17 +91,13 @@ def accuracy(probabilities: ArrayLike, truth: ArrayLike) -> Figure:
     truth : array [Q] or [B, Q] of int
         The class of each query, -1 for an outlier.
 
-    Returns
-    -------
-    float or array [B]
-
     Examples
     --------
     >>> accuracy([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], [0, 0, -1])
     0.5
     """
     (p, y), single = _tasks(probabilities=probabilities, truth=truth)
-    return _result(_accuracy(p, y), single)
+    return _result(_ratio(_correct(p, y).sum(-1), (y != UNKNOWN).sum(-1)), single)
 
 
 def auroc(scores: ArrayLike, outlier: ArrayLike) -> Figure:
@@ -117,10 +111,6 @@ def auroc(scores: ArrayLike, outlier: ArrayLike) -> Figure:
         Outlier scores: high means unknown.
     outlier : array [Q] or [B, Q] of bool
         Whether each query is an outlier.
-
-    Returns
-    -------
-    float or array [B]
 
     Examples
     --------
@@ -143,10 +133,6 @@ def aupr(scores: ArrayLike, outlier: ArrayLike) -> Figure:
         Outlier scores: high means unknown.
     outlier : array [Q] or [B, Q] of bool
         Whether each query is an outlier.
-
-    Returns
-    -------
-    float or array [B]
 
     Examples
     --------
@@ -173,10 +159,6 @@ def precision_at_recall(scores: ArrayLike, outlier: ArrayLike, recall: float = 0
     recall : float
         Above 0 and up to 1.
 
-    Returns
-    -------
-    float or array [B]
-
     Examples
     --------
     >>> precision_at_recall([0.9, 0.8, 0.7, 0.1], np.array([True, False, True, False]))
@@ -198,14 +180,8 @@ def unknown_f1(unknown: ArrayLike, outlier: ArrayLike) -> Figure:
 
     Parameters
     ----------
-    unknown : array [Q] or [B, Q] of bool
-        Whether each query was called unknown.
-    outlier : array [Q] or [B, Q] of bool
-        Whether each query is an outlier.
-
-    Returns
-    -------
-    float or array [B]
+    unknown, outlier : array [Q] or [B, Q] of bool
+        Whether each query was called unknown, and whether it is an outlier.
 
     Examples
     --------
@@ -230,10 +206,6 @@ def open_set_balanced_accuracy(predicted: ArrayLike, truth: ArrayLike, ways: int
     ways : int
         The number of known classes, N. Their codes are 0 .. N - 1.
 
-    Returns
-    -------
-    float or array [B]
-
     Examples
     --------
     >>> open_set_balanced_accuracy([0, 0, 1, -1], [0, 0, -1, -1], ways=2)
@@ -250,14 +222,8 @@ def false_unknown(unknown: ArrayLike, outlier: ArrayLike) -> Figure:
 
     Parameters
     ----------
-    unknown : array [Q] or [B, Q] of bool
-        Whether each query was called unknown.
-    outlier : array [Q] or [B, Q] of bool
-        Whether each query is an outlier.
-
-    Returns
-    -------
-    float or array [B]
+    unknown, outlier : array [Q] or [B, Q] of bool
+        Whether each query was called unknown, and whether it is an outlier.
 
     Examples
     --------
@@ -280,18 +246,13 @@ def label_precision(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayLi
     truth : array [Q] or [B, Q] of int
         The class of each query, -1 for an outlier.
 
-    Returns
-    -------
-    float or array [B]
-
     Examples
     --------
     >>> label_precision([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], np.array([False, False, True]), [0, -1, 1])
     0.5
     """
     (p, u, y), single = _tasks(probabilities=probabilities, unknown=unknown, truth=truth)
-    right = (p.argmax(axis=-1) == y) & ~u
-    return _result(_ratio(right.sum(-1), (~u).sum(-1)), single)
+    return _result(_ratio((_correct(p, y) & ~u).sum(-1), (~u).sum(-1)), single)
 
 
 def decision_figures(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayLike) -> dict[str, Figure]:
@@ -342,10 +303,6 @@ def oscr(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> Figur
     truth : array [Q] or [B, Q] of int
         The class of each query, -1 for an outlier.
 
-    Returns
-    -------
-    float or array [B]
-
     Examples
     --------
     >>> oscr([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], [0.1, 0.3, 0.7], [0, 0, -1])
@@ -372,10 +329,6 @@ def calibration_error(p_unknown: ArrayLike, outlier: ArrayLike, bins: int = 15) 
         Whether each query is an outlier.
     bins : int
         The number of bins.
-
-    Returns
-    -------
-    float or array [B]
 
     Examples
     --------
@@ -460,10 +413,6 @@ def _correct(probabilities: Array, truth: Array) -> Array:
     return right
 
 
-def _accuracy(probabilities: Array, truth: Array) -> Array:
-    return _ratio(_correct(probabilities, truth).sum(-1), (truth != UNKNOWN).sum(-1))
-
-
 def _auroc(tp: Array, fp: Array) -> Array:
     return _ratio(_trapezoid(fp, tp), tp[:, -1] * fp[:, -1])
 
@@ -532,7 +481,13 @@ def _tasks(ways: int | None = None, **arrays: ArrayLike) -> tuple[list[Array], b
             raise ValueError(f"{name} has dtype {array.dtype}; give {what}")
         results[name] = array = array[None] if single else array
         if name in ("truth", "predicted"):
-            results[name] = _labels(name, array, results["probabilities"].shape[-1] if ways is None else ways)
+            count = results["probabilities"].shape[-1] if ways is None else ways
+            if array.size and not (array.min() >= UNKNOWN and array.max() < count):
+                raise ValueError(
+                    f"{name} runs from {array.min()} to {array.max()}; with {count} classes give 0 to {count - 1}, "
+                    "and -1 for unknown"
+                )
+            results[name] = array.astype(np.intp, copy=False)  # unsigned labels would not survive arithmetic with -1
         elif np.isnan(array).any():
             where = np.argwhere(np.isnan(array))
             raise ValueError(
@@ -540,15 +495,6 @@ def _tasks(ways: int | None = None, **arrays: ArrayLike) -> tuple[list[Array], b
                 "a NaN has no rank, so find out why the method gave it"
             )
     return list(results.values()), single
-
-
-def _labels(name: str, array: Array, ways: int) -> Array:
-    if array.size and not (array.min() >= UNKNOWN and array.max() < ways):
-        raise ValueError(
-            f"{name} runs from {array.min()} to {array.max()}; with {ways} classes give 0 to {ways - 1}, "
-            "and -1 for unknown"
-        )
-    return array.astype(np.intp, copy=False)  # unsigned labels would not survive arithmetic with -1
 
 
 def _result(values: Array, single: bool) -> Figure:

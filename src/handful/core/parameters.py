@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol, get_args
 
 import numpy as np
 
@@ -22,21 +23,37 @@ class Rule(Protocol):
     def __str__(self) -> str: ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Rule:
+    """A rule that may also allow None."""
+
+    optional: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the parameter may have this value."""
+        return self.optional if value is None else self._accepts(value)
+
+    def _accepts(self, value: Any) -> bool:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self._text() + (", or None" if self.optional else "")
+
+    def _text(self) -> str:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Number:
+class Number(_Rule):
     """A number between `low` and `high`, both excluded unless `closed`; `each_task`: or one for each task."""
 
     low: float = -np.inf
     high: float = np.inf
     closed: bool = False
     whole: bool = False
-    optional: bool = False
     each_task: bool = False
 
-    def accepts(self, value: Any) -> bool:
-        """Whether the parameter may have this value."""
-        if value is None:
-            return self.optional
+    def _accepts(self, value: Any) -> bool:
         if self.each_task and np.ndim(value) == 1 and np.asarray(value).dtype.kind in "iuf":
             return all(self.accepts(v) for v in np.asarray(value).tolist())
         if isinstance(value, bool | np.bool_) or not isinstance(value, Integral if self.whole else Real):
@@ -45,13 +62,14 @@ class Number:
         inside = self.low <= number <= self.high if self.closed else self.low < number < self.high
         return bool(inside and -np.inf < number < np.inf)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         kind = "a whole number" if self.whole else "a number"
-        if np.isinf(self.high):
-            text = kind if np.isinf(self.low) else f"{kind} {'from' if self.closed else 'above'} {self.low:g}"
-        else:
-            text = f"{kind} between {self.low:g} and {self.high:g}" + ("" if self.closed else ", both excluded")
-        return text + (", or None" if self.optional else "") + (", or one for each task" if self.each_task else "")
+        if not np.isinf(self.high):
+            return f"{kind} between {self.low:g} and {self.high:g}" + ("" if self.closed else ", both excluded")
+        return kind if np.isinf(self.low) else f"{kind} {'from' if self.closed else 'above'} {self.low:g}"
+
+    def __str__(self) -> str:
+        return super().__str__() + (", or one for each task" if self.each_task else "")
 
 
 AUTO = "auto"  # of a parameter that can be found from the task
@@ -66,9 +84,8 @@ def is_auto(value: Any) -> bool:
 class OrAuto(Number):
     """Such a number, or "auto"."""
 
-    def accepts(self, value: Any) -> bool:
-        """Whether the parameter may have this value."""
-        return is_auto(value) or super().accepts(value)
+    def _accepts(self, value: Any) -> bool:
+        return is_auto(value) or super()._accepts(value)
 
     def __str__(self) -> str:
         return f'"{AUTO}", or {super().__str__()}'
@@ -84,16 +101,15 @@ def inner_share(share: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class OneOf:
+class OneOf(_Rule):
     """One of a few values."""
 
     values: tuple[Any, ...]
 
-    def accepts(self, value: Any) -> bool:
-        """Whether the parameter may have this value."""
+    def _accepts(self, value: Any) -> bool:
         return any(value is v or (isinstance(v, str) and isinstance(value, str) and value == v) for v in self.values)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return "one of " + ", ".join(map(repr, self.values))
 
 
@@ -101,78 +117,86 @@ class OneOf:
 class Limit(Number):
     """Such a number, or infinity, which no score is above."""
 
-    def accepts(self, value: Any) -> bool:
-        """Whether the parameter may have this value."""
-        return (isinstance(value, float) and value == np.inf) or super().accepts(value)
+    def _accepts(self, value: Any) -> bool:
+        return (isinstance(value, float) and value == np.inf) or super()._accepts(value)
 
 
 @dataclass(frozen=True)
 class Interval(Number):
     """Two such numbers, the first not above the second."""
 
-    def accepts(self, value: Any) -> bool:
-        """Whether the parameter may have this value."""
-        if value is None:
-            return self.optional
-        pair = isinstance(value, list | tuple) and len(value) == 2 and all(map(super().accepts, value))
+    def _accepts(self, value: Any) -> bool:
+        pair = isinstance(value, list | tuple) and len(value) == 2 and all(map(super()._accepts, value))
         return bool(pair and value[0] <= value[1])
 
-    def __str__(self) -> str:
-        return f"a pair in ascending order, each {super().__str__()}"
+    def _text(self) -> str:
+        return f"a pair in ascending order, each {super()._text()}"
 
 
 @dataclass(frozen=True)
-class Text:
+class Text(_Rule):
     """A text, or a list of texts if `many`."""
 
     many: bool = False
-    optional: bool = False
 
-    def accepts(self, value: Any) -> bool:
-        """Whether the parameter may have this value."""
-        if value is None:
-            return self.optional
-        return (
-            isinstance(value, list) and all(isinstance(v, str) for v in value) if self.many else isinstance(value, str)
-        )
+    def _accepts(self, value: Any) -> bool:
+        return isinstance(value, list if self.many else str) and all(isinstance(v, str) for v in value)
 
-    def __str__(self) -> str:
-        return ("a list of texts" if self.many else "a text") + (", or None" if self.optional else "")
+    def _text(self) -> str:
+        return "a list of texts" if self.many else "a text"
 
 
 @dataclass(frozen=True)
-class Object:
+class Object(_Rule):
     """An object of JSON: names with values, which `rules` tell of, if there are any; then no other names."""
 
     rules: Mapping[str, Rule] | None = None
-    optional: bool = False
 
-    def accepts(self, value: Any) -> bool:
-        """Whether the parameter may have this value."""
-        if value is None:
-            return self.optional
+    def _accepts(self, value: Any) -> bool:
         if not isinstance(value, dict):
             return False
         return self.rules is None or all(k in self.rules and self.rules[k].accepts(v) for k, v in value.items())
 
-    def __str__(self) -> str:
-        if self.rules is None:
-            return "an object"
-        return "an object with " + " and ".join(f"{name}: {rule}" for name, rule in self.rules.items())
+    def _text(self) -> str:
+        rules = " and ".join(f"{name}: {rule}" for name, rule in (self.rules or {}).items())
+        return f"an object with {rules}" if rules else "an object"
 
 
 @dataclass(frozen=True)
-class SomeOf:
+class SomeOf(_Rule):
     """A non-empty tuple or list of some of these names."""
 
     values: tuple[str, ...]
 
-    def accepts(self, value: Any) -> bool:
-        """Whether the parameter may have this value."""
+    def _accepts(self, value: Any) -> bool:
         return isinstance(value, tuple | list) and len(value) > 0 and all(v in self.values for v in value)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return "a tuple with some of " + ", ".join(map(repr, self.values))
+
+
+# Types of parameters that carry their rule
+Positive = Annotated[float, Number(0)]
+NotNegative = Annotated[float, Number(0, closed=True)]
+Part = Annotated[float, Number(0, 1, closed=True)]
+Whole = Annotated[int, Number(0, closed=True, whole=True)]
+Flag = Annotated[bool, OneOf((True, False))]
+Count = Annotated[int, Number(1, closed=True, whole=True)]
+OutlierShare = Annotated[Any, SHARE]
+
+
+def rules_of(function: Callable[..., Any]) -> dict[str, Rule]:
+    """The rules in the annotations of keyword-only parameters; where None is the default, it is allowed."""
+    rules: dict[str, Rule] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        annotation = parameter.annotation if parameter.kind is parameter.KEYWORD_ONLY else None
+        if isinstance(annotation, str):  # other annotations may name what only a type checker imports
+            annotation = eval(annotation, getattr(function, "__globals__", {}))
+        types = (annotation, *get_args(annotation))  # of `float | None` too
+        rule = next((rule for one in types for rule in getattr(one, "__metadata__", ())), None)
+        if rule is not None:
+            rules[parameter.name] = replace(rule, optional=True) if parameter.default is None else rule
+    return rules
 
 
 def check(parameters: Mapping[str, Any], rules: Mapping[str, Rule], owner: str) -> None:

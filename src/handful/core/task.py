@@ -58,11 +58,7 @@ class Task:
                 f"support has shape {tuple(support.shape)} and query {tuple(query.shape)}: give [S, D] and "
                 "[Q, D] for one task, or [B, S, D] and [B, Q, D] for a batch of B tasks"
             )
-        if support.shape[-1] != query.shape[-1]:
-            raise ValueError(
-                f"support has {support.shape[-1]} features per item and query has {query.shape[-1]}: "
-                "both must come from the same backbone"
-            )
+        _check_dimension(support, query)
         if is_torch_array(support) != is_torch_array(query):
             raise TypeError("support and query must both be torch tensors, or neither")
         if self.single:
@@ -76,8 +72,8 @@ class Task:
                 f"{'' if self.single else f'{needed[0]} tasks of '}{needed[1]} support items: "
                 f"one label for each, {needed[1:] if self.single else needed}"
             )
-        dtype = _common_dtype(support, query)
         xp = array_namespace(support)
+        dtype = xp.result_type(support.dtype, query.dtype)
         self.support: Array = xp.astype(support, dtype, copy=False)
         self.query: Array = xp.astype(query, dtype, copy=False)
         self._classes, self.labels = _encode(names, classes)  # [B, N] names, [B, S] codes
@@ -101,38 +97,20 @@ class Task:
 
     @classmethod
     def of_examples(cls, support: Any, labels: Any, unknown: Any = None) -> Task:
-        """A task without a pile: there is nothing to label, but a method can learn its classes from it.
-
-        Parameters
-        ----------
-        support, labels, unknown : array
-            As in `Task`.
-        """
+        """A task without a pile: there is nothing to label, but a method can learn its classes from it."""
         task = cls(support, labels, support, unknown=unknown)
         task.query = task.query[:, :0]
         return task
 
     @classmethod
     def with_large_pile(cls, support: Any, labels: Any, query: np.ndarray, unknown: Any = None) -> Task:
-        """One task whose pile is neither copied nor checked here: `handful.solving.blocks` reads it block by block.
-
-        Parameters
-        ----------
-        support, labels, unknown : array
-            As in `Task`; of one task.
-        query : array [Q, D]
-            The pile: see `is_large_pile`.
-        """
+        """One task whose pile is neither copied nor checked here: `handful.solving.blocks` reads it block by block."""
         task = cls.of_examples(support, labels, unknown)
         if is_torch_array(task.support):
             raise TypeError("support is a torch tensor and query is not: give NumPy arrays")
         if not task.single:
             raise ValueError("support holds a batch of tasks: a large pile belongs to one task, [S, D]")
-        if task.support.shape[-1] != query.shape[-1]:
-            raise ValueError(
-                f"support has {task.support.shape[-1]} features per item and query has {query.shape[-1]}: "
-                "both must come from the same backbone"
-            )
+        _check_dimension(task.support, query)
         task.query = query[None]
         return task
 
@@ -177,7 +155,9 @@ class Task:
         part = object.__new__(Task)
         part.single = self.single or not isinstance(tasks, slice)
         if not isinstance(tasks, slice):
-            i = _number(tasks, self.batch)
+            if not -self.batch <= index(tasks) < self.batch:
+                raise IndexError(f"there is no task {tasks}: there are {self.batch}, counted from 0")
+            i = index(tasks) % self.batch
             tasks = slice(i, i + 1)
         part.support, part.query, part.unknown = self.support[tasks], self.query[tasks], self.unknown[tasks]
         part.labels, part._classes = self.labels[tasks], self._classes[tasks]
@@ -244,13 +224,9 @@ def is_large_pile(query: Any) -> bool:
     return isinstance(query, np.memmap) or query.nbytes >= LARGE_PILE_BYTES
 
 
-def _common_dtype(a: Array, b: Array) -> Any:
-    xp = array_namespace(a)
-    return xp.result_type(a.dtype, b.dtype)
-
-
-def _number(i: int, batch: int) -> int:
-    """Counted from the front, and checked."""
-    if not -batch <= index(i) < batch:
-        raise IndexError(f"there is no task {i}: there are {batch}, counted from 0")
-    return index(i) % batch
+def _check_dimension(support: Array, query: Array) -> None:
+    if support.shape[-1] != query.shape[-1]:
+        raise ValueError(
+            f"support has {support.shape[-1]} features per item and query has {query.shape[-1]}: "
+            "both must come from the same backbone"
+        )

@@ -45,7 +45,7 @@ from handful.core.base import Base, read_base
 from handful.core.checks import NONE_OF_THESE, UNKNOWN, as_features, fit_labels
 from handful.core.decide import shift_of
 from handful.core.task import Task
-from handful.estimators.given_labels import check_declared, examples_of, is_none_of_these, same_kind
+from handful.estimators.given_labels import check_declared, is_none_of_these, same_kind
 from handful.estimators.model_file import write_model
 from handful.solving.groups import Groups, group_unknowns
 from handful.solving.solve import solve
@@ -118,11 +118,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             The class of each item. -1, None and NaN mean that it has no label; among strings, a blank text, "-1" and
             "nan" mean the same. -2 marks an example that belongs to none of the classes; among strings, "unknown" and
             "-2" mean the same.
-
-        Returns
-        -------
-        FewShotClassifier
-            The estimator itself.
         """
         X, y, is_no_class, is_missing = self._check_both(X, y)
         is_example = ~(is_no_class | is_missing)
@@ -150,11 +145,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             The names of all classes, as scikit-learn has it. Each must be in the model or in y, because a class
             without an example cannot be learned; and it must name those of y.
 
-        Returns
-        -------
-        FewShotClassifier
-            The model itself.
-
         Examples
         --------
         >>> from handful import EOL
@@ -168,12 +158,12 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             if y is None:
                 raise ValueError(f"{type(self).__name__} is not fitted yet: begin with labelled examples of each class")
             if classes is not None:
-                check_declared(classes, (), examples_of(*fit_labels(y)))
+                check_declared(classes, (), _examples(*fit_labels(y)))
             return self.fit(X, y)
         self._need_items()
         y = np.full(np.shape(X)[:1], UNKNOWN) if y is None else y
         X, y, *masks = self._check_both(X, y, reset=False)
-        names = same_kind(examples_of(y, *masks), self.classes_, "y")
+        names = same_kind(_examples(y, *masks), self.classes_, "y")
         if classes is not None:
             check_declared(classes, self.classes_, names)
         labels = np.array([*self._labels, *y], dtype=object)
@@ -191,11 +181,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             By the row of an item, as in `transduction_`: a class of the model, the name of a new class, or
             `handful.NONE_OF_THESE` or "unknown" for an example of no class. An item that has a label gets the new one;
             a class whose last example is taken away is no class of the model any more.
-
-        Returns
-        -------
-        FewShotClassifier
-            The model itself.
 
         Raises
         ------
@@ -226,7 +211,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         if names:
             labels[np.array(rows)[~is_none]] = same_kind(fit_labels(names)[0], self.classes_, "the answers")
         y, *masks = fit_labels(labels)
-        left = examples_of(y, *masks)
+        left = _examples(y, *masks)
         if not len(left):
             raise ValueError("no example of a class would be left: give at least one item a class")
         if len(left) == len(y) and len(np.unique(left)) == 1:
@@ -244,12 +229,10 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         """Fit to items with their labels, and store what was learned and the answers for them."""
         is_example = ~(is_no_class | is_missing)
         support, names, unknown = X[is_example], y[is_example], X[is_no_class]
-        is_alone = not is_missing.any()
-        task = (
-            Task.of_examples(support, names, unknown)
-            if is_alone
-            else Task(support, names, X[is_missing], unknown=unknown)
-        )
+        if is_missing.any():
+            task = Task(support, names, X[is_missing], unknown=unknown)
+        else:
+            task = Task.of_examples(support, names, unknown)
         result = solve(task, method=self._method, **self.get_params(deep=False))
 
         self.classes_, self.state_, self.parameters_ = result.classes, result.state, result.made_by["parameters"]
@@ -342,11 +325,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         ----------
         X : array [m, D]
             Features of the new items.
-
-        Returns
-        -------
-        Answers
-            Arrays with one value for each item.
         """
         probabilities, scores = self._score(self._check_new(X))
         return Answers(conditional(probabilities), scores.astype(np.float64), **self.answer_options)
@@ -362,16 +340,12 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         }  # fmt: skip
 
     def predict(self, X: Any) -> np.ndarray:
-        """Labels of new items, -1 (or "unknown") where unknown.
+        """Labels of new items, [m]: -1 (or "unknown") where unknown.
 
         Parameters
         ----------
         X : array [m, D]
             Features of the new items.
-
-        Returns
-        -------
-        array [m]
         """
         return self.answer(X).labels
 
@@ -382,24 +356,16 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         ----------
         X : array [m, D]
             Features of the new items.
-
-        Returns
-        -------
-        array [m, N]
         """
         return conditional(self._score(self._check_new(X))[0])
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """How well new items fit the known classes: minus the outlier score, as in scikit-learn's detectors.
+        """How well new items fit the known classes, [m]: minus the outlier score, as in scikit-learn's detectors.
 
         Parameters
         ----------
         X : array [m, D]
             Features of the new items.
-
-        Returns
-        -------
-        array [m]
         """
         return -self._score(self._check_new(X))[1].astype(np.float64)
 
@@ -410,10 +376,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         ----------
         X : array [m, D]
             Features of the new items.
-
-        Returns
-        -------
-        array [m, N + 1]
         """
         X = self._check_new(X)
         probabilities, scores = self._score(X)
@@ -426,10 +388,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         ----------
         input_features : ignored
             scikit-learn passes it.
-
-        Returns
-        -------
-        array [N + 1] of str
         """
         check_is_fitted(self)
         return np.asarray([*(f"p_{name}" for name in self.classes_), "outlier_score"], dtype=object)
@@ -445,10 +403,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             Their classes; items without a label are left out.
         sample_weight : array [m], optional
             The weight of each item.
-
-        Returns
-        -------
-        float
         """
         y, is_no_class, is_missing = fit_labels(y)
         labelled = ~(is_missing | is_no_class)
@@ -464,11 +418,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             The file.
         items : bool
             Whether to write the items too, so that the model can grow by `partial_fit` after it is read.
-
-        Returns
-        -------
-        Path
-            The same path.
         """
         check_is_fitted(self)
         return write_model(self, path, items)
@@ -529,8 +478,9 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
 
     def _validated(self, X: Any, reset: bool) -> Any:
         """X, checked by scikit-learn, whose convention is to refuse a frame with columns in another order."""
+        kinds = [np.float64, np.float32]
         try:
-            return validate_data(self, X, reset=reset, **_CHECKS)
+            return validate_data(self, X, reset=reset, accept_sparse=False, dtype=kinds, ensure_all_finite=False)
         except ValueError as error:
             if "feature names should match" not in str(error) or set(X.columns) != set(self.feature_names_in_):
                 raise
@@ -547,7 +497,9 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         return f"{self._solver.info.title}, fitted on {n} items: {unknown} unknown; classes {names}"
 
 
-_CHECKS: dict[str, Any] = {"accept_sparse": False, "dtype": [np.float64, np.float32], "ensure_all_finite": False}
+def _examples(y: np.ndarray, of_no_class: np.ndarray, is_missing: np.ndarray) -> np.ndarray:
+    """The labels of the examples of classes."""
+    return np.asarray(y[~(of_no_class | is_missing)])
 
 
 def conditional(probabilities: np.ndarray) -> np.ndarray:

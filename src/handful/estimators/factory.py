@@ -14,12 +14,8 @@ from handful.solving.solver import Solver, describe, get_solver, list_methods
 
 # Parameters that every estimator has, beside its method's own.
 SHARED_PARAMETERS: dict[str, Any] = {
-    "outlier_share": "auto",
-    "preparation": None,
-    "base_mean": None,
-    "threshold": None,
-    "dtype": "float32",
-}
+    "outlier_share": "auto", "preparation": None, "base_mean": None, "threshold": None, "dtype": "float32",
+}  # fmt: skip
 SHARED_DOC = {
     "outlier_share": """float or "auto", default "auto"
     How much of the pile is unknown, between 0 and 1. "auto" estimates it from the examples and the pile.""",
@@ -63,18 +59,16 @@ ORDER_CHECKS = ("check_methods_subset_invariance", "check_methods_sample_order_i
 ROUNDING = "single precision: a few 1e-7 where 1e-7 is asked, on some processors"
 # And what single methods do not pass with their defaults.
 EXPECTED_OF_METHOD = {
-    "eol_kdo": dict.fromkeys(ORDER_CHECKS, ROUNDING),
-    "gda": dict.fromkeys(ORDER_CHECKS, ROUNDING),
-    "gda_clip": dict.fromkeys(ORDER_CHECKS, ROUNDING),
+    **dict.fromkeys(
+        ("eol_kdo", "gda", "gda_clip", "relative_mahalanobis", "soft_kmeans", "transclip"),
+        dict.fromkeys(ORDER_CHECKS, ROUNDING),
+    ),
     "kdo": {
         "check_classifiers_train": "without a pile it calls 3 of the 200 examples themselves unknown",
         **dict.fromkeys(ORDER_CHECKS, ROUNDING),
     },
     "proser": {"check_classifiers_train": "50 small steps do not outweigh the random start on two or three features"},
     "pt_map": {"check_classifiers_train": "its power step cuts off negative features; embeddings have none"},
-    "relative_mahalanobis": dict.fromkeys(ORDER_CHECKS, ROUNDING),
-    "soft_kmeans": dict.fromkeys(ORDER_CHECKS, ROUNDING),
-    "transclip": dict.fromkeys(ORDER_CHECKS, ROUNDING),
 }
 
 
@@ -112,12 +106,7 @@ def load(path: str | Path) -> FewShotClassifier:
     Returns
     -------
     FewShotClassifier
-        The fitted estimator.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, or of a newer version. The message says what is wrong.
+        The fitted estimator. A file that is damaged, or of a newer version, raises ValueError.
     """
     method, parameters, attributes = read_model(path)
     model = make_estimator(method, **parameters)
@@ -139,18 +128,15 @@ def estimator_class(name: str) -> type[FewShotClassifier]:
     options = [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=v) for k, v in defaults.items()]
     self_ = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     __init__.__signature__ = inspect.Signature([self_, *options])  # type: ignore[attr-defined]
-
-    def __reduce__(self: FewShotClassifier) -> tuple[Any, ...]:
-        return restore, (solver.name,), self.__getstate__()
-
     body = {
         "__init__": __init__,
-        "__reduce__": __reduce__,
+        "__reduce__": lambda self: (restore, (solver.name,), self.__getstate__()),
         "__doc__": describe_estimator(solver),
+        "__module__": "handful.estimators",
         "_method": solver.name,
         "_defaults": defaults,
     }
-    return type(solver.info.estimator, (FewShotClassifier,), body | {"__module__": "handful.estimators"})
+    return type(solver.info.estimator, (FewShotClassifier,), body)
 
 
 def restore(name: str) -> FewShotClassifier:
@@ -165,25 +151,18 @@ def estimator_names() -> dict[str, str]:
 
 def describe_estimator(solver: Solver) -> str:
     """The docstring of the estimator of a method, in numpydoc sections."""
-    info = solver.info
-    parameters = SHARED_DOC | parameters_of(solver)
+    info, parameters = solver.info, dict(SHARED_DOC)
+    for prefix, method in solver.parts.items():
+        for name, text in parameter_texts(inspect.getdoc(method.solve) or "").items():
+            own = name if name in solver.defaults and prefix != "detector/" else f"{method.name}_{name}"
+            if own in solver.defaults:
+                parameters[own] = text
     listed = "\n".join(f"{name} : {text}" for name, text in parameters.items())
     source = f"{info.authors}: {info.paper}, {info.year}." if info.paper and not info.paper.startswith("none") else ""
     return (
         f"{info.title}.\n\n{info.summary}\n\nIt is {info.paradigm} and made for the {info.setting} setting. New items "
         f"are scored {info.new_items}. {source}\n\nParameters\n----------\n{listed}\n\n{ATTRIBUTES}\n"
     )
-
-
-def parameters_of(solver: Solver) -> dict[str, str]:
-    """The documentation of each parameter, from the docstrings of the methods."""
-    documented: dict[str, str] = {}
-    for prefix, method in solver.parts.items():
-        for name, text in parameter_texts(inspect.getdoc(method.solve) or "").items():
-            own = name if name in solver.defaults and prefix != "detector/" else f"{method.name}_{name}"
-            if own in solver.defaults:
-                documented[own] = text
-    return documented
 
 
 def parameter_texts(docstring: str) -> dict[str, str]:

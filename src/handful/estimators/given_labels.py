@@ -70,30 +70,9 @@ def _score(name: str, model: Any, X: Any, y: Any) -> float:
     return float(SCORERS[name](model.predict_proba(X)[counts], called, -model.score_samples(X)[counts], truth))
 
 
-def examples_of(y: np.ndarray, of_no_class: np.ndarray, is_missing: np.ndarray) -> np.ndarray:
-    """The labels of the examples."""
-    return np.asarray(y[~(of_no_class | is_missing)])
-
-
 def same_kind(names: np.ndarray, classes: np.ndarray, source: str) -> np.ndarray:
-    """The names of classes as an array of the type of `classes`, texts or numbers.
+    """The names of classes as an array of the type of `classes`; ValueError where one has texts, the other numbers.
 
-    Parameters
-    ----------
-    names : array [n]
-        Names without missing ones.
-    classes : array [N]
-        The classes of a model.
-    source : str
-        Where the names come from, for the message.
-
-    Raises
-    ------
-    ValueError
-        If some are texts and the classes are numbers, or the other way round.
-
-    Examples
-    --------
     >>> same_kind(np.array([3.0, 1.0]), np.array([1, 2]), "y")
     array([3, 1])
     """

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +31,12 @@ FORMAT = 1  # raised when a file written now could not be read by an older handf
 TOLERANCE = 1e-3  # of probabilities that were computed in single precision
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """A number, or a few."""
+class Numbers(Number):
+    """A number, or up to three in a list."""
 
     def accepts(self, value: Any) -> bool:
         """Whether the entry may have this value."""
-        values = value if isinstance(value, list) and 0 < len(value) <= 3 else [value]
-        return all(map(Number().accepts, values))
-
-    def __str__(self) -> str:
-        return "a number, or up to three"
+        return all(map(super().accepts, value if isinstance(value, list) and 0 < len(value) <= 3 else [value]))
 
 
 COUNT = Number(1, closed=True, whole=True)
@@ -124,13 +118,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_model(path: str | Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """The method, its parameters and the fitted attributes of the model in a file.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, or of a newer version. The message says what is wrong.
-    """
+    """The method, its parameters and the fitted attributes of the model in a file; ValueError says what is wrong."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no model file {str(path)!r}")
@@ -151,11 +139,12 @@ def read_model(path: str | Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 
 def _checked(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    if missing := [name for name in (*HEADER, "classes") if name not in about]:
-        raise KeyError(missing[0])
+    for names, there in (((*HEADER, "classes"), about), (LEARNED, arrays)):
+        if missing := [name for name in names if name not in there]:
+            raise KeyError(missing[0])
     check(about, HEADER, "the model")
     check(about["made_from"], MADE_FROM, "what made the model's features")
-    if missing := [name for name in (*about["tensors"], *LEARNED) if name not in arrays]:
+    if missing := [name for name in about["tensors"] if name not in arrays]:
         raise KeyError(missing[0])
     classes, n_features, names = _classes(about["classes"]), about["n_features"], about["feature_names"]
     if len(names) not in (0, n_features):

@@ -1,10 +1,9 @@
 """Feature tables, in memory and on disk, and episodes drawn from them."""
 
-from handful.features.digits import digits
 from handful.features.episodes import Episodes, Protocol, draw
 from handful.features.files import read, write
 from handful.features.parts import is_sharded
-from handful.features.practice import practice
+from handful.features.practice import digits, practice
 from handful.features.table import FeatureTable, concatenate, describe
 
 __all__ = [

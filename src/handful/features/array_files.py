@@ -1,4 +1,4 @@
-"""Feature tables in files of arrays: .npz, .npy, .safetensors, and pickles.
+"""Files of arrays as columns, and feature tables to such files: .npz, .npy, .safetensors; pickles are only read.
 
 Errors say where in the file something is wrong; `files.read` adds the name of the file. No reader runs code of a file
 or reserves memory for an array before its header is checked.
@@ -13,7 +13,6 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any
@@ -22,17 +21,7 @@ import numpy as np
 
 from handful.core.arrays import to_numpy
 from handful.core.checks import as_features
-from handful.features.feature_columns import (
-    EMBEDDING,
-    LABEL,
-    PATH,
-    SPLIT,
-    ColumnChoice,
-    Content,
-    from_columns,
-    require,
-    to_columns,
-)
+from handful.features.feature_columns import EMBEDDING, LABEL, PATH, SPLIT, ColumnChoice, Content, require, to_columns
 from handful.features.labels import NDArray, numbers_if_whole
 from handful.features.table import FeatureTable, free_name
 from handful.utils.columns import object_array
@@ -42,45 +31,38 @@ from handful.utils.unpickling import ADVICE, load_plain, quoted
 
 FORMAT = 1  # version of the JSON in a .safetensors header
 ARRAYS = {EMBEDDING: "features", LABEL: "labels", PATH: "paths", SPLIT: "splits"}  # the usual names of arrays
-OBJECT_ARRAY_ERROR = (
-    "is an array of Python objects, which could run code: save names with labels.astype(str), numbers as float32"
-)
 DAMAGE_ERRORS = (
     ValueError, EOFError, OSError, RuntimeError, SyntaxError, MemoryError, TypeError, OverflowError, struct.error,
     TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
 )  # fmt: skip
 
 
-def _content(
-    names: Sequence[str],
-    choice: ColumnChoice,
-    what: str,
-    read: Callable[[str], NDArray],
-    shape_of: Callable[[str], Sequence[int]],
-) -> Content:
-    """The arrays of a file as columns. Others are read if they have one value for each row."""
-    arrays = ARRAYS | {EMBEDDING: choice.embedding or ARRAYS[EMBEDDING], LABEL: choice.label or ARRAYS[LABEL]}
-    require(names, arrays[EMBEDDING], what, "embedding")
+def _columns(
+    shapes: Mapping[str, Sequence[int]], choice: ColumnChoice, what: str, read: Callable[[str], NDArray]
+) -> dict[str, NDArray]:
+    """The arrays of a file, of these shapes, as columns. Others are read if they have one value for each row."""
+    chosen = (("embedding", choice.embedding), ("label", choice.label), (PATH, None), (SPLIT, None))
+    arrays = {name or usual: name or ARRAYS[usual] for usual, name in chosen}
+    require(list(shapes), arrays[choice.embedding_column], what, "embedding")
     if choice.label is not None:
-        require(names, choice.label, what, "label")
-    columns = {column: read(name) for column, name in arrays.items() if name in names}
-    rows = columns[EMBEDDING].shape[:1]
-    for name in names:
-        if name not in (*arrays.values(), "base_mean", "columns") and tuple(shape_of(name)) == rows:
+        require(list(shapes), choice.label, what, "label")
+    columns = {column: read(name) for column, name in arrays.items() if name in shapes}
+    rows = columns[choice.embedding_column].shape[:1]
+    for name, shape in shapes.items():
+        if name not in (*arrays.values(), "base_mean", "columns") and tuple(shape) == rows:
             columns[free_name(name, (*ARRAYS, *columns))] = read(name)
-    return Content(columns, read("base_mean") if "base_mean" in names else None)
+    return columns
 
 
 def _stored_name(name: str, used: Mapping[str, Any]) -> str:
-    return ARRAYS.get(name) or free_name(
-        name, (*ARRAYS.values(), "base_mean", "columns", "file", *used)
-    )  # np.savez has a `file`
+    """np.savez has a parameter `file`."""
+    return ARRAYS.get(name) or free_name(name, (*ARRAYS.values(), "base_mean", "columns", "file", *used))
 
 
 # ---- .npz and .npy
 
 
-def read_npz(path: Path, choice: ColumnChoice) -> FeatureTable:
+def read_npz(path: Path, choice: ColumnChoice) -> Content:
     """Arrays of any names; others that have one value for each row are carried along."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -90,24 +72,25 @@ def read_npz(path: Path, choice: ColumnChoice) -> FeatureTable:
                 with archive.open(members[name]) as stream:
                     return _array(stream, f"array {name!r}")
 
-            def shape_of(name: str) -> Sequence[int]:
-                try:
-                    with archive.open(members[name]) as stream:
-                        shape, dtype = _header(stream, name)
-                except DAMAGE_ERRORS:  # the features can be used without it
-                    return ()
-                return shape if dtype.kind in "biufUS" else ()
-
-            content = _content(list(members), choice, "array", read, shape_of)
+            columns = _columns({name: _shape_in(archive, members[name]) for name in members}, choice, "array", read)
+            mean = read("base_mean") if "base_mean" in members else None
             names = read("columns") if "columns" in members else None
     except ValueError:
         raise
     except DAMAGE_ERRORS as error:
         raise damaged(".npz", error) from None
-    is_names = names is not None and names.dtype.kind == "U" and names.shape == content.columns[EMBEDDING].shape[1:]
-    return from_columns(
-        replace(content, names=names.tolist() if names is not None and is_names else None), ColumnChoice()
-    )
+    is_names = names is not None and names.dtype.kind == "U" and names.ndim == 1
+    return Content(columns, mean, names.tolist() if names is not None and is_names else None)
+
+
+def _shape_in(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Sequence[int]:
+    """The shape of an array; () if it cannot be carried along."""
+    try:
+        with archive.open(member) as stream:
+            shape, dtype = _header(stream, member.filename)
+    except DAMAGE_ERRORS:  # the features can be used without it
+        return ()
+    return shape if dtype.kind in "biufUS" else ()
 
 
 def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -121,7 +104,10 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], np.dtype[Any
     except (*DAMAGE_ERRORS, RecursionError) as error:
         raise damaged(".npy", error, f"{what}: ") from None
     if dtype.hasobject:
-        raise ValueError(f"{what} {OBJECT_ARRAY_ERROR}")
+        raise ValueError(
+            f"{what} is an array of Python objects, which could run code: save names with labels.astype(str), numbers "
+            "as float32"
+        )
     if dtype.kind == "V":
         raise ValueError(f"{what} has dtype {str(dtype)[:80]}: one plain type is needed, such as float32")
     return shape, dtype
@@ -166,15 +152,15 @@ def _plain_array(values: NDArray) -> NDArray:
     return np.array(["" if value is None else str(value) for value in plain], str)
 
 
-def read_npy(path: Path, choice: ColumnChoice) -> FeatureTable:
+def read_npy(path: Path, choice: ColumnChoice) -> Content:
     """Read one array of features. Labels are in a file beside it with one of three names; the first one is used."""
     places = [path.with_name(path.stem + end) for end in (".labels.npy", ".labels.txt", "_labels.npy")]
     file = next((file for file in places if file.is_file()), None)
-    columns = {EMBEDDING: _npy(path, "the file")}
+    columns = {choice.embedding_column: _npy(path, "the file")}
     if file is not None:
-        columns[LABEL] = _lines(file) if file.suffix == ".txt" else _npy(file, file.name)
+        columns[choice.label_column] = _lines(file) if file.suffix == ".txt" else _npy(file, file.name)
     mean = beside(path, "base_mean")
-    return from_columns(Content(columns, _npy(mean, mean.name) if mean.is_file() else None), ColumnChoice())
+    return Content(columns, _npy(mean, mean.name) if mean.is_file() else None)
 
 
 def write_npy(table: FeatureTable, path: Path) -> None:
@@ -216,7 +202,7 @@ def _lines(path: Path) -> NDArray:
 # ---- .safetensors
 
 
-def read_safetensors(path: Path, choice: ColumnChoice) -> FeatureTable:
+def read_safetensors(path: Path, choice: ColumnChoice) -> Content:
     """Read features. The library checks the header: tensors do not overlap or reach beyond the file."""
     from safetensors import SafetensorError, safe_open
 
@@ -225,14 +211,18 @@ def read_safetensors(path: Path, choice: ColumnChoice) -> FeatureTable:
         with safe_open(path, framework="np") as file:
             texts, feature_names = _about((file.metadata() or {}).get("handful"))
             names = list(file.keys())  # not a dict
-            content = _content(names, choice, "tensor", file.get_tensor, lambda name: file.get_slice(name).get_shape())
-            if any(x.dtype.kind == "V" for x in content.columns.values()):  # a type of the package onnx
+            shapes = {name: file.get_slice(name).get_shape() for name in names}
+            columns = _columns(shapes, choice, "tensor", file.get_tensor)
+            if any(x.dtype.kind == "V" for x in columns.values()):  # a type of the package onnx
                 raise TypeError("bfloat16")
+            mean = file.get_tensor("base_mean") if "base_mean" in names else None
     except (SafetensorError, OverflowError) as error:
         raise damaged("safetensors", error) from None
     except (TypeError, AttributeError) as error:  # bfloat16 and the 8-bit floats
         raise ValueError(f"a tensor has a type that NumPy does not know ({error}): save it as float32") from None
-    return from_columns(Content(content.columns | texts, content.base_mean, feature_names), ColumnChoice())
+    if LABEL in texts:
+        texts = {choice.label_column: texts.pop(LABEL)} | texts
+    return Content(columns | texts, mean, feature_names)
 
 
 def write_safetensors(table: FeatureTable, path: Path) -> None:
@@ -272,22 +262,21 @@ def _about(text: str | None) -> tuple[dict[str, NDArray], list[str] | None]:
         raise ValueError(f"the file has format {number}, newer than {FORMAT}: pip install -U handful")
     if not isinstance(texts, dict) or not all(isinstance(values, list) for values in texts.values()):
         raise ValueError("the header's `texts` are not lists by name: write the file again")
-    if names is not None and not isinstance(names, list):
-        raise ValueError(f"the header's `columns` are a {type(names).__name__}, not a list: write the file again")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError("the header's `columns` are not a list of texts: write the file again")
     return {name: object_array(values) for name, values in texts.items()}, names
 
 
 # ---- per-class pickles, as research code publishes them: {class: array [n, D], list of arrays, or torch tensor}
 
 
-def read_pickle(path: Path, choice: ColumnChoice) -> FeatureTable:
+def read_pickle(path: Path, choice: ColumnChoice) -> Content:
     """Rows class by class, in the order of the file; the class is the label. There are no columns to choose."""
     check_bytes(path.stat().st_size, "the file")
     content = load_plain(path)
     if not isinstance(content, dict):
         raise ValueError(
-            f"the pickle holds a {type(content).__name__}, but a dictionary {{class: array [n, D]}} is needed: "
-            + ADVICE
+            f"the pickle holds {_shape(content)}, but a dictionary {{class: array [n, D]}} is needed: {ADVICE}"
         )
     if not content:
         raise ValueError("the pickle is empty: it has no classes")
@@ -304,19 +293,19 @@ def read_pickle(path: Path, choice: ColumnChoice) -> FeatureTable:
             )
         parts.append(rows)
         labels += [name] * len(rows)
-    return FeatureTable(np.concatenate(parts), labels)
+    return Content({choice.embedding_column: np.concatenate(parts), choice.label_column: object_array(labels)})
 
 
 def _rows(value: Any, where: str) -> NDArray:
     """One class as rows [n, D]."""
     if isinstance(value, list | tuple):
         rows = [np.atleast_2d(_vector(v, f"row {i} of {where}")) for i, v in enumerate(value)]
-        widths = [row.shape[-1] for row in rows]
-        if wrong := [i for i, width in enumerate(widths) if width != widths[0]]:
-            raise ValueError(
-                f"{where} has {widths[0]} features in row 0 but {widths[wrong[0]]} in row {wrong[0]}: "
-                "embeddings of one backbone have one length"
-            )
+        for i, row in enumerate(rows):
+            if row.shape[-1] != rows[0].shape[-1]:
+                raise ValueError(
+                    f"{where} has {rows[0].shape[-1]} features in row 0 but {row.shape[-1]} in row {i}: "
+                    "embeddings of one backbone have one length"
+                )
         value = np.concatenate(rows) if rows else np.empty((0, 0), np.float32)
     if not isinstance(value, np.ndarray) or value.ndim != 2:
         raise ValueError(f"{where} is {_shape(value)}: rows of features are needed, [items, features]")
@@ -326,8 +315,8 @@ def _rows(value: Any, where: str) -> NDArray:
 
 
 def _vector(value: Any, where: str) -> NDArray:
-    if isinstance(value, list | tuple) and all(issubclass(kind, int | float) for kind in {*map(type, value)}):
-        value = np.asarray(value, np.float64)  # one level only: nested lists can expand to terabytes
+    if isinstance(value, list | tuple) and all(isinstance(number, int | float) for number in value):
+        value = np.asarray(value, np.float64)
     if not isinstance(value, np.ndarray) or value.ndim not in (1, 2):
         raise ValueError(f"{where} is {_shape(value)}: an array of features is needed")
     return value

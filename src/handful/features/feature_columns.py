@@ -1,4 +1,4 @@
-"""What a file of features holds, whatever its kind, to a `FeatureTable` and back.
+"""Columns of a file of features, whatever its kind, to a `FeatureTable` and back.
 
 Readers hand over columns by name; here it is decided which of them are features, labels, paths and splits. A mistake
 that nobody notices is worse than an error: one word among the numbers of a column, a file without a header, labels in a
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -21,7 +21,6 @@ from handful.core.checks import as_features
 from handful.features.labels import NDArray, check_missing_words, clean_labels
 from handful.features.table import FeatureTable, free_name
 from handful.utils.columns import object_array
-from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
 EMBEDDING, LABEL, PATH, SPLIT = "embedding", "label", "path", "split"
@@ -37,16 +36,11 @@ ID_NAME = re.compile(r"(.*[^a-z])?(ids?|idx|index|indices|uuid|guid|row|rowid|ro
 CAMEL_ID = re.compile(r".*[a-z](Id|ID|Index|Idx)")
 LABEL_NAMES = ("labels", "class", "classes", "target", "targets", "y")  # in a table without a column `label`
 MIN_COUNTED_ROWS = 5  # 1, 2, 3, 4 may be a feature by chance
-MAX_COLUMNS = 65_536
-MAX_NAME_LETTERS = 10_000  # of a column
 
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """The columns or arrays that the user named; None for the usual names.
-
-    columns and exclude are names, or patterns such as `f*`.
-    """
+    """The columns or arrays that the user named; None for the usual names. Patterns such as `f*` name several."""
 
     embedding: str | None = None
     label: str | None = None
@@ -89,12 +83,14 @@ class Content:
     columns: by name, with one value for each row. Numbers are arrays, masked where one is missing; embeddings are
     [n, D]; anything else is an array of objects.
     names: of the features, if they are stored in one column. text: the column of texts that the features are of.
+    written: columns in another form, in which they are carried along.
     """
 
     columns: dict[str, NDArray]
     base_mean: Any = None
     names: Sequence[str] | None = None
     text: str | None = None
+    written: Mapping[str, NDArray] = field(default_factory=dict)
 
 
 # ---- checks of what a file has
@@ -103,8 +99,9 @@ class Content:
 def require(names: Sequence[str], name: str, what: str, option: str) -> None:
     """Raise ValueError unless `name` is there; `what` are columns, arrays or tensors."""
     if name not in names:
-        raise ValueError(f"there is no {what} {name!r}, only {listed(names)}: name the right one with "
-                         f"{OPTIONS[option]}")  # fmt: skip
+        raise ValueError(
+            f"there is no {what} {name!r}, only {listed(names)}: name the right one with {OPTIONS[option]}"
+        )
 
 
 def listed(names: Sequence[str]) -> str:
@@ -114,10 +111,6 @@ def listed(names: Sequence[str]) -> str:
 
 def check_header(names: Sequence[str], choice: ColumnChoice) -> None:
     """Raise ValueError for names that are likely mistakes, such as two of one name, or `Label`."""
-    if len(names) > MAX_COLUMNS:
-        raise ValueError(f"there are {len(names):,} columns, more than {MAX_COLUMNS:,}")
-    if long := [name for name in names if len(name) > MAX_NAME_LETTERS]:
-        raise ValueError(f"the name of column {shortened(long[0])!r} has {len(long[0]):,} letters: rename it")
     if len(names) == 1 and (mark := re.search(r"[;\t|]", names[0])):
         raise ValueError(f"columns are separated by {mark[0]!r}: save it with commas, and a point in decimal numbers")
     for name in (choice.embedding_column, choice.label_column, PATH, SPLIT):
@@ -133,35 +126,37 @@ def check_header(names: Sequence[str], choice: ColumnChoice) -> None:
 # ---- from columns
 
 
-def from_columns(content: Content, choice: ColumnChoice) -> FeatureTable:
-    """A feature table of all columns of a file."""
-    columns = content.columns
+def from_columns(content: Content, choice: ColumnChoice, name: str, source: str) -> FeatureTable:
+    """The feature table of a file: every reader's columns become a table here."""
+    columns, embedding = content.columns, choice.embedding_column
     if not any(map(len, columns.values())):
         raise ValueError("features is empty: the table has no rows")
-    name, set_aside = choice.embedding_column, list[str]()
-    feature_names: Sequence[str] | None
-    if choice.columns is None and (choice.embedding is not None or name in columns):
-        require(list(columns), name, "column", "embedding")
-        features, used = _embeddings(columns[name], name), {name}
-        feature_names = content.names if content.names and len(content.names) == features.shape[-1] else None
+    set_aside, feature_names = list[str](), content.names
+    is_array = embedding in columns and columns[embedding].ndim != 1
+    if is_array or (choice.columns is None and (choice.embedding is not None or embedding in columns)):
+        require(list(columns), embedding, "column", "embedding")
+        features, used = _embeddings(columns[embedding], embedding), {embedding}
+        if feature_names is not None and len(feature_names) != features.shape[-1]:
+            feature_names = None
     else:
         feature_names, set_aside = _feature_columns(columns, content.names, choice)
-        check_bytes(8 * len(columns[feature_names[0]]) * len(feature_names), "the columns of numbers")
         stacked = np.column_stack([_filled(columns[name]) for name in feature_names])
         features, used = to_numpy(as_features(stacked, "features")), set(feature_names)
     labels = columns.get(choice.label_column)
     if labels is not None:
         labels = clean_labels(_plain(labels))
         check_missing_words(labels)
-    others = other_columns({n: v for n, v in columns.items() if n not in (*used, choice.label_column, PATH, SPLIT)})
-    table = FeatureTable(
-        features, labels, _plain(columns.get(PATH)), _plain(columns.get(SPLIT)), base_mean=content.base_mean,
+    rest = {
+        n: content.written.get(n, v) for n, v in columns.items() if n not in (*used, choice.label_column, PATH, SPLIT)
+    }
+    others = other_columns(rest)
+    is_text = content.text in others
+    return FeatureTable(
+        features, labels, _plain(columns.get(PATH)), _plain(columns.get(SPLIT)), name, content.base_mean,
         columns=feature_names, others=others, set_aside=set_aside,
+        texts=[v if isinstance(v, str) else "" for v in others[str(content.text)]] if is_text else None,
+        source={"features": source} | ({"text": content.text} if is_text else {}),
     )  # fmt: skip
-    if content.text not in others:
-        return table
-    texts = [value if isinstance(value, str) else "" for value in others[content.text]]
-    return table.replace(texts=texts, source={"text": content.text})
 
 
 def other_columns(columns: Mapping[str, NDArray]) -> dict[str, NDArray]:
@@ -169,8 +164,7 @@ def other_columns(columns: Mapping[str, NDArray]) -> dict[str, NDArray]:
     others: dict[str, NDArray] = {}
     for name, values in columns.items():
         if values.ndim == 1:
-            is_masked = np.ma.is_masked(values)
-            plain = object_array(values.tolist()) if is_masked else np.asarray(values)
+            plain = object_array(values.tolist()) if np.ma.is_masked(values) else np.asarray(values)
             others[free_name(name.strip() or "index", others)] = plain
     return others
 
@@ -212,18 +206,19 @@ def _feature_columns(
 ) -> tuple[list[str], list[str]]:
     """The columns that are features, and columns of numbers that look like something else.
 
-    They are the columns that the user named, or else those that the file itself names; or else all columns of numbers
-    that do not look like ids, row numbers or labels.
+    They are the columns that the user named, or else those that the file itself names (`stored`); or else all columns
+    of numbers that do not look like ids, row numbers or labels.
     """
     names = list(columns)
     chosen = choice.find_columns(names) if choice.columns is not None else None
     if chosen is None and not choice.exclude and stored is not None and set(stored) <= set(names):
         chosen = list(stored)
     numbers = [name for name, x in columns.items() if x.dtype.kind in "iuf" and x.ndim == 1]
+    set_aside: list[str] = []
     if chosen is not None:
         if words := [name for name in chosen if name not in numbers]:
             raise ValueError(f"column {words[0]!r} holds text: a feature is a number")
-        features, set_aside = chosen, []
+        features = chosen
     else:
         for name, values in columns.items():
             if values.dtype == object and not choice.is_never_a_feature(name) and not _is_id_name(name):
@@ -257,9 +252,6 @@ def _check_names(names: Sequence[str]) -> None:
 def looks_like_no_feature(name: str, values: NDArray, has_labels: bool = True) -> bool:
     """Whether a column of numbers looks like ids, row numbers or labels, by its name or as it counts the rows.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> looks_like_no_feature("image_id", np.array([7, 3])), looks_like_no_feature("refractive_index", np.array([1.5]))
     (True, False)
     >>> looks_like_no_feature("n", np.arange(1, 9))
@@ -267,9 +259,7 @@ def looks_like_no_feature(name: str, values: NDArray, has_labels: bool = True) -
     """
     if not len(values) or not np.isfinite(values).all() or (values != np.floor(values)).any():
         return False
-    if _is_id_name(name):
-        return True
-    if not has_labels and name.casefold() in LABEL_NAMES:
+    if _is_id_name(name) or (not has_labels and name.casefold() in LABEL_NAMES):
         return True
     return len(values) >= MIN_COUNTED_ROWS and values[0] in (0, 1) and bool((np.diff(values) == 1).all())
 

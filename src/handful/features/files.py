@@ -3,6 +3,9 @@
 .csv .parquet .npz .npy .safetensors    read and written
 a folder of Parquet parts               which `handful embed --engine ray` writes, read only
 .pkl .pickle .plk                       per-class pickles, read only, without running code
+
+A reader for each kind gives columns, and `feature_columns.from_columns` makes the table. CSV is read here: it has no
+types, so labels and other columns are whole numbers if all of them are (007 is a name, not a number), else text.
 """
 
 from __future__ import annotations
@@ -14,28 +17,32 @@ from errno import EIO
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from handful.features import array_files, csv_table, parquet_file, parts
-from handful.features.feature_columns import ColumnChoice
-from handful.features.table import FeatureTable
+from handful.features import array_files, parquet_file, parts
+from handful.features.feature_columns import (
+    EMBEDDING,
+    LABEL,
+    PATH,
+    SPLIT,
+    ColumnChoice,
+    Content,
+    check_header,
+    from_columns,
+    looks_like_no_feature,
+    one_kind,
+    to_columns,
+)
+from handful.features.labels import NDArray, numbers_if_whole
+from handful.features.table import FeatureTable, free_name
+from handful.utils import csv_file
+from handful.utils.columns import ColumnTable, object_array
+from handful.utils.files import damaged
 from handful.utils.interrupts import cleanup
+from handful.utils.limits import check_bytes
 
 PICKLES = (".pkl", ".pickle", ".plk")
-READERS: dict[str, Callable[[Path, ColumnChoice], FeatureTable]] = {
-    ".parquet": parquet_file.read_parquet,
-    ".npz": array_files.read_npz,
-    ".npy": array_files.read_npy,
-    ".safetensors": array_files.read_safetensors,
-    ".csv": csv_table.read_csv,
-    **dict.fromkeys(PICKLES, array_files.read_pickle),
-}
-WRITERS: dict[str, Callable[[FeatureTable, Path], None]] = {
-    ".parquet": parquet_file.write_parquet,
-    ".npz": array_files.write_npz,
-    ".npy": array_files.write_npy,
-    ".safetensors": array_files.write_safetensors,
-    ".csv": csv_table.write_csv,
-}
+CSV_BYTES = 4  # of memory for each byte of a file: itself, its text, and numbers
 
 
 def read(
@@ -95,22 +102,22 @@ def read(
         raise ValueError(f"{str(path)!r} is neither a file nor a folder: features are only read from these")
     choice = ColumnChoice(embedding, label, None if columns is None else _several(columns), _several(exclude))
     try:
-        table = reader(path, choice)
+        name = path.resolve().name if path.is_dir() else path.stem
+        table = from_columns(reader(path, choice), choice, name, str(path))
         if not table.features.size:
             raise ValueError(f"features is empty, shape {table.features.shape}: it has no items or no features")
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
-    name = path.resolve().name if path.is_dir() else path.stem
     if warn and table.set_aside:
         warnings.warn(f"{path}: {table.about_columns}", stacklevel=2)
-    return table.with_name(name, source={"features": str(path), **table.source})
+    return table
 
 
 def write(table: FeatureTable, path: str | Path) -> Path:
     """Write a feature table; the suffix gives the format.
 
-    An existing file is replaced completely or not at all. The labels of a .npy file are written beside it, to
-    <stem>.labels.npy, and its base mean to <stem>.base_mean.npy.
+    An existing file is replaced whole or not at all. The labels of a .npy file go to <stem>.labels.npy beside it, and
+    its base mean to <stem>.base_mean.npy.
 
     Parameters
     ----------
@@ -146,10 +153,9 @@ def write(table: FeatureTable, path: str | Path) -> Path:
                 WRITERS[suffix](table, Path(scratch, path.name))
             for file in sorted(Path(scratch).iterdir(), key=lambda file: file.name == path.name):  # the features last
                 os.replace(file, path.with_name(file.name))
-        if suffix == ".npy":  # what was beside the file that was replaced
-            for what, values in (("labels", table.labels), ("base_mean", table.base_mean)):
-                if values is None:
-                    array_files.beside(path, what).unlink(missing_ok=True)
+        for what, values in (("labels", table.labels), ("base_mean", table.base_mean)):
+            if suffix == ".npy" and values is None:  # what was beside the file that was replaced
+                array_files.beside(path, what).unlink(missing_ok=True)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
     except OSError as error:  # its message would name the temporary file
@@ -173,3 +179,80 @@ def _about_folder(path: Path) -> str:
             "load_from_disk(...).to_parquet('features.parquet'), and give that"
         )
     return "is a folder, but not of Parquet parts: give a file of features"
+
+
+# ---- CSV: a column for each feature, or a column `embedding` of JSON lists
+
+
+def _read_csv(path: Path, choice: ColumnChoice) -> Content:
+    check_bytes(CSV_BYTES * path.stat().st_size, "the table")
+    try:
+        parsed = csv_file.parse(path)
+    except ValueError as error:
+        raise damaged("csv", error) from None
+    check_header([name for name, _ in parsed], choice)
+    columns: dict[str, NDArray] = {}
+    written: dict[str, NDArray] = {}
+    for header, cells in parsed:
+        if not header.strip():
+            continue  # the index of a frame
+        name = free_name(header, columns)
+        texts = csv_file.texts_of(cells)
+        values = numbers_if_whole([text or None for text in texts])
+        written[name] = object_array(values) if isinstance(values, list) else values
+        numbers = None if name in (PATH, SPLIT, choice.embedding_column) else csv_file.numbers_of(cells)
+        columns[name] = object_array(texts) if numbers is None else numbers
+        if name == choice.label_column:
+            columns[name] = written[name]
+    return Content(columns, written=written)
+
+
+def _write_csv(table: FeatureTable, path: Path) -> None:
+    """One column for each feature, unless another column could be taken for a feature: then lists in one column."""
+    if table.base_mean is not None:
+        raise ValueError("a .csv file has no place for base_mean: write .parquet or .npz, or set it to None")
+    data: dict[str, Any] = {name: one_kind(values, name) for name, values in to_columns(table).columns.items()}
+    names = [str(name) for name in table.columns or [f"f{i}" for i in range(table.dimension)]]
+    texts = data.pop(EMBEDDING).astype(str)  # the shortest text that gives the same number
+    if _may_be_wide(table, names, list(data)):
+        data |= {name: texts[:, i] for i, name in enumerate(names)}
+    else:
+        data[EMBEDDING] = [f"[{', '.join(row)}]" for row in texts.tolist()]
+    for name, values in data.items():
+        for row, text in enumerate(values):
+            if isinstance(text, str) and csv_file.escape(text) != text:
+                raise ValueError(
+                    f"column {name!r} has {text[:40]!r} in row {row}, which spreadsheets take for a formula: write "
+                    ".parquet"
+                )
+    csv_file.write_table(ColumnTable(data), path, change=str)
+
+
+def _may_be_wide(table: FeatureTable, names: Sequence[str], beside: Sequence[str]) -> bool:
+    if len(set(names)) < len(names) or {*names} & {*beside, EMBEDDING, LABEL}:
+        return False
+    has_labels = table.labels is not None
+    if any(looks_like_no_feature(name, x, has_labels) for name, x in zip(names, table.features.T, strict=True)):
+        return False
+    return all(
+        values.dtype.kind == "O"
+        and any(isinstance(value, str) and not csv_file.NUMBER.fullmatch(value.strip()) for value in values)
+        for values in table.others.values()
+    )
+
+
+READERS: dict[str, Callable[[Path, ColumnChoice], Content]] = {
+    ".parquet": parquet_file.read_parquet,
+    ".npz": array_files.read_npz,
+    ".npy": array_files.read_npy,
+    ".safetensors": array_files.read_safetensors,
+    ".csv": _read_csv,
+    **dict.fromkeys(PICKLES, array_files.read_pickle),
+}
+WRITERS: dict[str, Callable[[FeatureTable, Path], None]] = {
+    ".parquet": parquet_file.write_parquet,
+    ".npz": array_files.write_npz,
+    ".npy": array_files.write_npy,
+    ".safetensors": array_files.write_safetensors,
+    ".csv": _write_csv,
+}

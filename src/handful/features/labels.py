@@ -15,7 +15,7 @@ import numpy as np
 
 from handful.core.arrays import to_numpy
 from handful.core.checks import MISSING_TEXTS, UNKNOWN, is_missing, label_array
-from handful.utils.limits import check_bytes
+from handful.utils.columns import object_array
 from handful.utils.text import shortened
 
 NDArray = np.ndarray[Any, Any]
@@ -24,14 +24,8 @@ MISSING_WORDS = (*MISSING_TEXTS, "None", "null", "NULL", "#N/A")  # how programs
 
 
 def clean_labels(labels: Any) -> NDArray:
-    """Labels of any kind as an array [n] that the estimators take.
+    """Labels of any kind as an array [n] that the estimators take: int64, strings, or objects if None is among these.
 
-    Returns
-    -------
-    array : int64 with -1 for unlabelled; or strings; or objects, strings with None for unlabelled.
-
-    Examples
-    --------
     >>> clean_labels([1.0, None, 2.0]), clean_labels([" hen", "", "owl"])
     (array([ 1, -1,  2]), array(['hen', None, 'owl'], dtype=object))
     """
@@ -99,14 +93,8 @@ def clean_strings(values: Any, what: str) -> NDArray | None:
     for row, value in enumerate(values):
         if not isinstance(value, str | int | float):
             raise ValueError(f"the {what} of row {row} is a {type(value).__name__}: strings are needed")
-    return as_strings(values, what)
-
-
-def as_strings(values: NDArray, what: str) -> NDArray:
-    """An array of NumPy strings. Every row takes as much memory as the longest one."""
-    longest = max((len(value) if isinstance(value, str) else len(str(value)) for value in values), default=0)
-    check_bytes(4 * longest * len(values), f"{len(values):,} {what}s, the longest of {longest:,} characters,")
-    return values.astype(str)
+    strings: NDArray = values.astype(str)
+    return strings
 
 
 def decoded(values: NDArray, what: str) -> NDArray:
@@ -138,9 +126,8 @@ def _clean_texts(values: NDArray) -> NDArray:
     if all(text is None or WHOLE_NUMBER.fullmatch(text) for text in texts.values()):
         texts = {value: text and text.removesuffix(".0") for value, text in texts.items()}
     texts = {value: None if text == str(UNKNOWN) else text for value, text in texts.items()}
-    result = np.empty(len(values), object)
-    result[:] = [texts[value] for value in values.tolist()]
-    return result if None in texts.values() else as_strings(result, "label")
+    result = object_array(texts[value] for value in values.tolist())
+    return result if None in texts.values() else result.astype(str)
 
 
 def _clean(value: str | None) -> str | None:

@@ -1,7 +1,6 @@
-"""Parquet files, and tables of Arrow as columns and back. PyArrow is imported only where it is used.
+"""Parquet files, and tables of Arrow, as columns and back. PyArrow is imported only where it is used.
 
-Features are one column of lists, or one column for each feature. Sizes are checked by the file's own description before
-a column is read.
+Features are one column of lists, or one column for each feature.
 """
 
 from __future__ import annotations
@@ -19,14 +18,12 @@ import numpy as np
 from handful.features.feature_columns import (
     EMBEDDING,
     LABEL,
-    MAX_COLUMNS,
     OPTIONS,
     PATH,
     SPLIT,
     ColumnChoice,
     Content,
     check_header,
-    from_columns,
     listed,
     one_kind,
     require,
@@ -44,7 +41,6 @@ MEAN_KEY = b"handful.base_mean"  # in the metadata of a schema, where other tool
 NAMES_KEY = b"handful.columns"  # ...: the names of the features
 TEXT_KEY = b"handful.text"  # ...: the column of texts that the features were made of
 ROWS_PER_GROUP = 2**16  # written
-POINTER_BYTES = 16  # of a value in a Python list or an array of objects
 
 Choose = Callable[[Any], Iterable[str]]  # chooses columns of a schema
 
@@ -60,40 +56,23 @@ def open_parquet(path: str | Path, where: str = "") -> Iterator[Any]:
         raise ValueError(f"{str(path)!r} is not a file")
     try:
         with ParquetFile(path, pre_buffer=False) as file:
-            if file.metadata.num_columns > MAX_COLUMNS:
-                raise ValueError(f"{where}there are {file.metadata.num_columns:,} columns, more than {MAX_COLUMNS:,}")
             yield file
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise damaged("parquet", error, where) from None
 
 
 def read_arrow(path: str | Path, choose: Choose, where: str = "") -> Any:
-    """Columns of a Parquet file as a `pyarrow.Table`.
-
-    Parameters
-    ----------
-    choose : gives the names of columns for a schema, or raises ValueError.
-    where : what errors begin with.
-    """
+    """Columns of a Parquet file as a `pyarrow.Table`; `choose` gives their names for a schema, or raises ValueError."""
     with open_parquet(path, where) as file:
         names = list(choose(file.schema_arrow))
         check_once(file.schema_arrow.names, names, where)
-        rows = file.metadata.num_rows
-        size = sum(rows * _bytes_per_row(field.type) for field in file.schema_arrow if field.name in names)
-        check_bytes(size, f"{where}a table of {rows:,} rows")
+        groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+        chunks = [group.column(k) for group in groups for k in range(group.num_columns)]
+        size = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema.partition(".")[0] in names)
+        check_bytes(size, f"{where}a table of {file.metadata.num_rows:,} rows")
         table = file.read(names)
         table.validate(full=True)  # Arrow does not check codes and offsets when it reads
     return table
-
-
-def _bytes_per_row(kind: Any) -> int:
-    """At least how many; lists of any length and texts show their size only while they are read."""
-    import pyarrow.types as of
-
-    plain = getattr(kind, "storage_type", kind)
-    if not of.is_fixed_size_list(plain) or not of.is_primitive(plain.value_type):
-        return POINTER_BYTES
-    return int(plain.list_size * max(1, plain.value_type.bit_width // 8))
 
 
 def check_once(present: Iterable[str], names: Iterable[str], where: str = "") -> None:
@@ -128,41 +107,33 @@ def _column(column: Any, name: str) -> NDArray:
 
 def vectors_of(column: Any, where: str) -> NDArray:
     """A column of lists as [n, D]. It is copied, so that the array is contiguous and writable."""
-    import pyarrow.compute as pc
     import pyarrow.types as of
 
     check_vectors(column.type, where)
     if column.null_count:
-        raise ValueError(f"{where} has no embedding in row {_first(pc.is_null(column))}: remove that row")
+        raise ValueError(f"{where} has no embedding in row {column.is_null().to_numpy().argmax()}: remove that row")
     kind = getattr(column.type, "storage_type", column.type).value_type
     dtype = np.float64 if of.is_float64(kind) or (of.is_integer(kind) and kind.bit_width > 16) else np.float32
     chunks = [getattr(chunk, "storage", chunk) for chunk in column.chunks if len(chunk)]
     if not chunks:
         return np.empty((0, 0), dtype)
-    lengths = np.concatenate([pc.list_value_length(chunk).to_numpy(zero_copy_only=False) for chunk in chunks])
+    lengths = _joined(chunk.value_lengths() for chunk in chunks)
     width = int(lengths[0])
     if (lengths != width).any():
-        at = int((lengths != width).argmax())
+        row = int((lengths != width).argmax())
         raise ValueError(
-            f"{where} has {width} numbers in row 0 but {lengths[at]} in row {at}: embeddings of one backbone have one "
-            "length"
+            f"{where} has {width} numbers in row 0 but {lengths[row]} in row {row}: embeddings of one backbone have "
+            "one length"
         )
-    vectors: NDArray = np.empty((len(lengths), width), dtype)
-    start = 0
-    for chunk in chunks:
-        flat = chunk.flatten()
-        if flat.null_count:
-            row, position = divmod(_first(pc.is_null(flat)), width)
-            raise ValueError(f"{where} has no number in row {start + row}, position {position}: remove that row")
-        vectors[start : start + len(chunk)] = flat.to_numpy(zero_copy_only=False).reshape(len(chunk), width)
-        start += len(chunk)
-    return vectors
+    numbers = [chunk.flatten() for chunk in chunks]
+    if any(flat.null_count for flat in numbers):
+        row, position = divmod(int(_joined(flat.is_null() for flat in numbers).argmax()), width)
+        raise ValueError(f"{where} has no number in row {row}, position {position}: remove that row")
+    return _joined(numbers).astype(dtype, copy=False).reshape(len(lengths), width)
 
 
-def _first(mask: Any) -> int:
-    import pyarrow.compute as pc
-
-    return int(pc.index(mask, True).as_py())
+def _joined(arrays: Iterable[Any]) -> NDArray:
+    return np.concatenate([array.to_numpy(zero_copy_only=False) for array in arrays])
 
 
 def check_vectors(kind: Any, where: str) -> None:
@@ -223,9 +194,9 @@ def _arrow_array(values: NDArray, name: str) -> Any:
 # ---- feature tables
 
 
-def read_parquet(path: Path, choice: ColumnChoice) -> FeatureTable:
-    """A feature table; lists and binary data beside the features stay in the file."""
-    return features_of(read_feature_columns(path, choice), choice)
+def read_parquet(path: Path, choice: ColumnChoice) -> Content:
+    """The columns of a table; lists and binary data beside the features stay in the file."""
+    return content_of(read_feature_columns(path, choice))
 
 
 def read_feature_columns(path: Path, choice: ColumnChoice, where: str = "") -> Any:
@@ -258,8 +229,8 @@ def read_feature_columns(path: Path, choice: ColumnChoice, where: str = "") -> A
     return read_arrow(path, choose, where)
 
 
-def features_of(table: Any, choice: ColumnChoice) -> FeatureTable:
-    """A feature table of a `pyarrow.Table`."""
+def content_of(table: Any) -> Content:
+    """The columns of a `pyarrow.Table`, and what its metadata say of them."""
     metadata = table.schema.metadata or {}
     columns, class_names = columns_of(table), _class_names(metadata)
     columns |= {name: _named(columns[name], class_names[name], name) for name in columns.keys() & class_names.keys()}
@@ -270,7 +241,7 @@ def features_of(table: Any, choice: ColumnChoice) -> FeatureTable:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError(f"{where} is not a list of texts: write the file again")
     text = metadata.get(TEXT_KEY, b"").decode("utf-8", "replace")
-    return from_columns(Content(columns, mean_of_metadata(metadata), names, text or None), choice)
+    return Content(columns, mean_of_metadata(metadata), names, text or None)
 
 
 def _class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from handful.features.feature_columns import ColumnChoice
+from handful.features.feature_columns import ColumnChoice, Content
 from handful.features.labels import NDArray
 from handful.features.parquet_file import (
     MEAN_KEY,
-    features_of,
+    content_of,
     mean_of_json,
     mean_of_metadata,
     mean_to_json,
@@ -34,7 +35,7 @@ from handful.utils.text import shortened
 PLAN = "shards.json"
 BASE_MEAN = "base_mean.json"
 NOTE_KEY = b"handful"  # in the metadata of a part
-PART = re.compile(r"part-(\d{5}|[1-9]\d{5,17})\.parquet", re.ASCII)
+PART = re.compile(r"part-(\d{5}|[1-9]\d{5,8})\.parquet", re.ASCII)
 
 
 def part_name(number: int) -> str:
@@ -75,19 +76,18 @@ def complete(folder: Path) -> range:
         if count > planned:
             raise ValueError(f"{part_name(count - 1)} is one too many, {PLAN} says {planned}: make the features again")
         count = planned
-    if len(numbers) < count:  # file names may have huge numbers: missing parts are counted, not listed
+    if len(numbers) < count:
         first = next((i for i, number in enumerate(numbers) if number != i), len(numbers))
-        missing_count = count - len(numbers)
-        more = f" and {shortened(str(missing_count - 1), 20)} more are" if missing_count > 1 else " is"
+        more = f" and {count - len(numbers) - 1} more are" if count - len(numbers) > 1 else " is"
         raise ValueError(
-            f"{shortened(part_name(first))}{more} missing, of {shortened(str(count), 20)} parts: "
-            "run the command that makes them again, it continues where it stopped"
+            f"{part_name(first)}{more} missing, of {count} parts: run the command that makes them again, it continues "
+            "where it stopped"
         )
     return range(count)
 
 
-def read_sharded(folder: Path, choice: ColumnChoice) -> FeatureTable:
-    """Read all parts of a folder as one table."""
+def read_sharded(folder: Path, choice: ColumnChoice) -> Content:
+    """The columns of all parts of a folder."""
     need_pyarrow("a folder of Parquet parts")
     import pyarrow as pa
 
@@ -97,17 +97,16 @@ def read_sharded(folder: Path, choice: ColumnChoice) -> FeatureTable:
         table = read_feature_columns(folder / name, choice, f"{name}: ")
         check_bytes(table.nbytes + sum(t.nbytes for t in tables), f"{name} and the parts before it")
         if tables and not table.schema.equals(tables[0].schema):
-            first, other = (
-                shortened(", ".join(f"{field.name} {field.type}" for field in t.schema), 200)
-                for t in (tables[0], table)
+            first, other = (", ".join(f"{field.name} {field.type}" for field in t.schema) for t in (tables[0], table))
+            raise ValueError(
+                f"{name} has other columns than the parts before it ({shortened(other, 200)}, not "
+                f"{shortened(first, 200)}): make it again"
             )
-            raise ValueError(f"{name} has other columns than the parts before it ({other}, not {first}): make it again")
         if tables and (table.schema.metadata or {}).get(MEAN_KEY) != (tables[0].schema.metadata or {}).get(MEAN_KEY):
             raise ValueError(f"{name} has another base mean than the parts before it: make it again")
         tables.append(table)
-    features = features_of(pa.concat_tables(tables), choice)
-    mean = mean_of_folder(folder)
-    return features if mean is None else features.replace(base_mean=mean)
+    content, mean = content_of(pa.concat_tables(tables)), mean_of_folder(folder)
+    return content if mean is None else replace(content, base_mean=mean)
 
 
 def count_rows(folder: Path) -> int:

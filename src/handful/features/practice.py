@@ -1,4 +1,4 @@
-"""Small made-up piles to practise on: drawn shapes, written tickets, handwritten digits.
+"""Data on every machine: handwritten digits, and small made-up piles to practise on.
 
 What is written is the same on every call, so the same command may be run twice in one folder.
 """
@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from handful.features.digits import digits
 from handful.utils.files import write_whole
 
 SHAPES = {"disc": "ellipse", "box": "rectangle"}
@@ -56,6 +55,21 @@ DIGIT_NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "e
 KNOWN_DIGITS = 5  # zero to four; the others are the unknowns
 
 
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    """Scikit-learn's handwritten digits: 1,797 drawings, features [1797, 64] float32 in 0 .. 16, labels [1797].
+
+    Examples
+    --------
+    >>> features, labels = digits()
+    >>> features.shape, int(labels.max())
+    ((1797, 64), 9)
+    """
+    from sklearn.datasets import load_digits
+
+    features, labels = load_digits(return_X_y=True)
+    return features.astype(np.float32), labels
+
+
 def practice(kind: str, folder: str | Path = ".") -> list[Path]:
     """Write a small pile to practise on, and return the paths that it consists of.
 
@@ -77,10 +91,10 @@ def practice(kind: str, folder: str | Path = ".") -> list[Path]:
     if kind not in makers:
         raise ValueError(f"there is nothing of the kind {kind!r} to practise on: choose one of {', '.join(makers)}")
     files = {Path(folder) / name: content for name, content in makers[kind]()}
-    for place in sorted({place for path in files for place in path.parents}):
-        if place.exists() and not place.is_dir():
-            raise FileExistsError(f"{place} is a file, but a folder of that name is needed: choose another folder")
     for path, content in files.items():
+        for place in path.parents:
+            if place.exists() and not place.is_dir():
+                raise FileExistsError(f"{place} is a file, but a folder of that name is needed: choose another folder")
         if path.exists() and not (path.is_file() and path.read_bytes() == content):
             raise FileExistsError(f"{path} is there already and is something else: choose an empty folder")
     for path, content in files.items():

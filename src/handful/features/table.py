@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from hashlib import blake2b
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +116,8 @@ class FeatureTable:
         return len(self.features)
 
     def __repr__(self) -> str:
-        size = f"{len(self):,} items of {len(self.classes):,} classes"
         blank = len(self) - int(self.has_label.sum())
-        size += f", {blank:,} without a label" if blank else ""
+        size = f"{len(self):,} items of {len(self.classes):,} classes" + f", {blank:,} without a label" * (blank > 0)
         return f"<FeatureTable {self.name}: {size}, {self.dimension:,} features>"
 
     @property
@@ -151,7 +151,7 @@ class FeatureTable:
     @property
     def counts(self) -> dict[Any, int]:
         """Items of each class."""
-        return {} if self.labels is None else count_values(self.labels[self.has_label])
+        return {} if self.labels is None else _counted(self.labels[self.has_label])
 
     @property
     def mean(self) -> NDArray:
@@ -166,8 +166,7 @@ class FeatureTable:
         if self.columns is not None:
             ends = self.columns if len(self.columns) < 4 else (self.columns[0], "...", self.columns[-1])
             parts.append(f"features: {counted(len(self.columns), 'column')} {' '.join(map(shortened, ends))}")
-        carried = [name for name in self.others if name not in self.set_aside]
-        if carried:
+        if carried := [name for name in self.others if name not in self.set_aside]:
             parts.append(f"carried along: {_some(carried)}")
         if self.set_aside:
             parts.append(
@@ -177,13 +176,7 @@ class FeatureTable:
         return "; ".join(parts)
 
     def need_labels(self) -> NDArray:
-        """Return the labels [n].
-
-        Raises
-        ------
-        ValueError
-            If the table has none.
-        """
+        """Return the labels [n]; raises ValueError if the table has none."""
         if self.labels is None:
             there = f", only {_some([repr(name) for name in self.others])}" if self.others else ""
             raise ValueError(
@@ -193,60 +186,34 @@ class FeatureTable:
         return self.labels
 
     def labelled(self) -> FeatureTable:
-        """The rows that have a label.
-
-        Raises
-        ------
-        ValueError
-            If no row has one.
-        """
+        """The rows that have a label; raises ValueError if no row has one."""
         self.need_labels()
-        has_label = self.has_label
-        if not has_label.any():
+        if not self.has_label.any():
             raise ValueError(f"{self.name} has no row with a label: give a few rows of each class a label")
-        return self if has_label.all() else self.take(has_label)
+        return self if self.has_label.all() else self.take(self.has_label)
 
     def of_split(self, split: str) -> FeatureTable | None:
-        """The items of a split; None if there are none.
+        """The items of a split, in their order; None if there are none.
 
         Parameters
         ----------
         split : str
             The name of the split.
         """
-        return self.select(split=split) if self.splits is not None and split in self.splits else None
+        return self.take(self.splits == split) if self.splits is not None and split in self.splits else None
 
-    def select(self, *, split: str | Iterable[str] | None = None, classes: Any = None) -> FeatureTable:
-        """The items of a split (or several) and of some classes, in their order.
+    def select(self, split: str) -> FeatureTable:
+        """The items of a split; raises ValueError with the names of the splits if there are none.
 
         Parameters
         ----------
-        split : str or iterable of str, optional
-            The splits to keep.
-        classes : class or sequence, optional
-            The classes to keep.
-
-        Examples
-        --------
-        >>> FeatureTable([[1.0], [2.0], [3.0]], [7, 8, 7]).select(classes=[7]).features.ravel()
-        array([1., 3.])
+        split : str
+            The name of the split.
         """
-        keep = np.ones(len(self), bool)
-        splits = [None] * len(self) if self.splits is None else self.splits.tolist()
-        labels = [None] * len(self) if self.labels is None else self.labels.tolist()
-        labels = [label if there else None for label, there in zip(labels, self.has_label.tolist(), strict=True)]
-        for what, choice, values in (("split", split, splits), ("class", classes, labels)):
-            if choice is None:
-                continue
-            names = {choice} if np.isscalar(choice) else set(choice)
-            present = sorted({value for value in values if value is not None})
-            for name in names - set(present):
-                listed = ", ".join(map(repr, present[:MAX_LISTED_NAMES])) + ", ..." * (len(present) > MAX_LISTED_NAMES)
-                raise ValueError(f"{self.name} has no {what} {name!r}: there are {listed or 'none'}")
-            keep &= [value in names for value in values]
-        if not keep.any():
-            raise ValueError(f"{self.name} has no items of that split and those classes: nothing is left")
-        return self.take(keep)
+        if (part := self.of_split(split)) is None:
+            there = [] if self.splits is None else map(repr, np.unique(self.splits).tolist())
+            raise ValueError(f"{self.name} has no split {split!r}: there are {_some([*there]) or 'none'}")
+        return part
 
     def take(self, rows: NDArray | Sequence[int]) -> FeatureTable:
         """Some rows. `skipped` and `source` do not change.
@@ -256,12 +223,11 @@ class FeatureTable:
         rows : array of int or bool
             Their numbers, or a mask [n].
         """
-        places = np.asarray(rows, bool if np.asarray(rows).dtype == bool else np.int64)
-        places = np.flatnonzero(places) if places.dtype == bool else places
+        places = np.arange(len(self))[np.asarray(rows, None if len(rows) else np.int64)]
         labels = None if self.labels is None else self.labels[places]
         if labels is not None and labels.dtype.kind == "O" and is_labelled(labels).all():
             labels = labels.astype(str)
-        is_whole = len(places) == len(self) and bool((places == np.arange(len(self))).all())
+        is_whole = np.array_equal(places, np.arange(len(self)))
         return self._with(
             features=self.features[places],
             labels=labels,
@@ -286,18 +252,6 @@ class FeatureTable:
             base_mean=None if self.base_mean is None else self.base_mean[order],
             columns=None if self.columns is None else [self.columns[i] for i in order],
         )
-
-    def with_name(self, name: str, source: Mapping[str, Any]) -> FeatureTable:
-        """The table under another name, from another source.
-
-        Parameters
-        ----------
-        name : str
-            The new name.
-        source : mapping
-            Where it comes from.
-        """
-        return self._with(name=name, source=dict(source))
 
     def replace(self, **changes: Any) -> FeatureTable:
         """A copy with some attributes changed. They are checked.
@@ -390,7 +344,7 @@ def describe(table: FeatureTable) -> dict[str, Any]:
         "duplicate_rows": len(x) - len({blake2b((row + 0.0).data, digest_size=16).digest() for row in x}),  # -0 is 0
         "ways": {p.shots: max(0, enough[p.shots] - p.outlier_ways) for p in protocols},
         "paths": table.paths is not None,
-        "splits": {} if table.splits is None else count_values(table.splits),
+        "splits": {} if table.splits is None else _counted(table.splits),
         "columns": None if table.columns is None else list(table.columns),
         "others": list(table.others),
         "set_aside": list(table.set_aside),
@@ -406,35 +360,29 @@ def row_names(paths: Sequence[str], start: int = 0) -> list[str]:
     return [path if path.strip() else f"row {i}" for i, path in enumerate(paths, start)]
 
 
-def count_values(values: NDArray) -> dict[Any, int]:
+def _counted(values: NDArray) -> dict[Any, int]:
     """The number of rows with each value, sorted by value."""
-    plain = values.astype(str) if values.dtype.kind == "O" else values
-    names, counts = np.unique(plain, return_counts=True)
+    names, counts = np.unique(values.astype(str) if values.dtype.kind == "O" else values, return_counts=True)
     return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
 
 def free_name(name: str, used_names: Iterable[str]) -> str:
     """The name, with a number added if it is used already.
 
-    Examples
-    --------
     >>> free_name("label", ["label", "path"])
     'label_2'
     """
-    used_names, result, number = set(used_names), name, 1
-    while result in used_names:
-        number += 1
-        result = f"{name}_{number}"
-    return result
+    used_names = set(used_names)
+    if name not in used_names:
+        return name
+    return next(result for number in count(2) if (result := f"{name}_{number}") not in used_names)
 
 
 def _clean_features(x: Any) -> NDArray:
     if isinstance(x, np.ndarray) and x.ndim == 2 and not x.size:
         return x.astype(np.float32)  # no items, or features that are not computed yet
-    if isinstance(x, np.ndarray) and x.dtype.kind in "biu":
-        x = x.astype(np.float32)
-    elif isinstance(x, np.ndarray) and x.dtype.kind == "f":
-        x = x.astype(x.dtype.newbyteorder("="), copy=False)
+    if isinstance(x, np.ndarray) and x.dtype.kind in "biuf":
+        x = x.astype(x.dtype.newbyteorder("=") if x.dtype.kind == "f" else np.float32, copy=False)
     x = to_numpy(as_features(x, "features"))
     if x.ndim != 2:
         raise ValueError(f"features have shape {x.shape}: rows of features are needed, [items, features]")

@@ -1,7 +1,12 @@
-"""Tables of texts: one text in each row, with labels in some of them, and every other column carried along."""
+"""Tables of texts: one text in each row, with labels in some of them, and every other column carried along.
+
+Cells are kept as they are written: those of a CSV file stay text, those of a Parquet file keep their type. What is odd
+about a file is said in sentences, or refused with the number of the line.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,13 +16,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.features.cell_table import SUFFIXES, CellTable, peek_cells, read_cells
-from handful.features.feature_columns import listed
+from handful.features.feature_columns import listed, other_columns
 from handful.features.labels import NDArray, check_missing_words, clean_labels
-from handful.features.parquet_file import NAMES_KEY, is_list_of_numbers, is_number, open_parquet
-from handful.features.table import FeatureTable
-from handful.utils.text import is_blank, shortened
+from handful.features.parquet_file import (
+    NAMES_KEY,
+    columns_of,
+    is_carried,
+    is_list_of_numbers,
+    is_number,
+    open_parquet,
+    read_arrow,
+)
+from handful.features.table import FeatureTable, free_name
+from handful.utils.columns import object_array
+from handful.utils.csv_file import records
+from handful.utils.limits import TEXT_EXPANSION, check_bytes
+from handful.utils.text import counted, decode, is_blank, shortened
 
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+JSON_LINES = (".jsonl", ".ndjson")
+SUFFIXES = (*SEPARATORS, *JSON_LINES, ".parquet")
+OTHER_SEPARATORS = (";", "\t", "|")  # that are recognised in a header of one cell
+ARCHIVES = {b"PK\x03\x04": "an Excel workbook or a zip file", b"\x1f\x8b": "a gzip file", b"PAR1": "a Parquet file"}
+HALF_CHARACTERS = re.compile("[\ud800-\udfff]")  # JSON can hold halves of characters, UTF-8 cannot
+PEEK_BYTES = 2**18  # of a file from which its kind is guessed
 NAME_COLUMNS = ("path", "id")  # that may name the rows
 MAX_NAME_CHARACTERS = 200  # of a row or a class
 FEATURE_OPTIONS = ("embedding", "columns", "exclude")  # whoever gives one of them has a table of features
@@ -40,40 +62,18 @@ MIN_SERIES = 3  # columns of numbers called f0, f1, f2 are features
 
 
 def read_text_table(path: str | Path, *, text: str | None = None, label: str | None = None) -> FeatureTable:
-    r"""Read a table of texts.
+    r"""Read a .csv, .tsv, .jsonl (one JSON object in each line) or .parquet file of texts.
 
-    Rows may have a label or not: a blank label or -1 means unlabelled. Rows are named by the column `path` or `id`, if
-    its values are all there and distinct; else by their number.
+    A blank label or -1 means unlabelled. Rows are named by the column `path` or `id`, if its values are all there and
+    distinct; else by their number. `texts` are "" where a row has none; `others` has all columns; there are no features
+    yet, [n, 0]. text, label: columns, by default found by their names and by how their cells look; `notes` say which.
 
-    Parameters
-    ----------
-    path : str or Path
-        A .csv, .tsv, .jsonl (one JSON object in each line) or .parquet file.
-    text : str, optional
-        The column of texts. By default one that is called text, sentence, message, body or the like; or else the one
-        that looks most like language.
-    label : str, optional
-        The column of labels. By default `label`, or else intent, category, class, topic or tag, if there is one.
-
-    Returns
-    -------
-    table : FeatureTable
-        `texts`, "" where a row has none; `labels`; all columns as they are written in `others`; no features yet,
-        [n, 0]. `source["text"]` is the name of the column of texts. `notes` say what was guessed, and what is odd.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, or if there is no such column: the message lists those that there are.
-
-    Examples
-    --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "tickets.csv").write_text("id,message,intent\n7,where is my card,card\n8,hello there,\n")
+    ...     _ = Path(folder, "tickets.csv").write_text("id,message,intent\n7,where is my card,card\n8,hello,\n")
     ...     table = read_text_table(f"{folder}/tickets.csv")
     >>> table.texts, table.names, table.label_names
-    (['where is my card', 'hello there'], ['7', '8'], ['card', None])
+    (['where is my card', 'hello'], ['7', '8'], ['card', None])
     >>> table.notes[0]
     "tickets.csv: the texts are in the column 'message', by its name; the labels in 'intent'."
     """
@@ -83,7 +83,8 @@ def read_text_table(path: str | Path, *, text: str | None = None, label: str | N
     if not path.is_file() or path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{str(path)!r} is no table of texts: these are {', '.join(SUFFIXES)} files")
     try:
-        return _text_table(read_cells(path), path, text, label)
+        notes: list[str] = []
+        return _text_table(_read_cells(path, notes), notes, path, text, label)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
 
@@ -93,11 +94,11 @@ def is_text_table(path: Path, options: Mapping[str, Any] | None = None) -> bool:
 
     options: those of `features.read`. Whoever names columns of features has a table of features.
     """
-    if not path.is_file() or path.suffix.lower() not in SUFFIXES or has_features(path, options):
+    suffix = path.suffix.lower()
+    if not path.is_file() or suffix not in SUFFIXES or has_features(path, options):
         return False
-    if path.suffix.lower() not in (".csv", ".parquet"):
-        return True  # features are not read from these
-    return holds_texts(peek_cells(path).columns, (options or {}).get("label"))
+    is_only_of_texts = suffix not in (".csv", ".parquet")  # features are not read from these
+    return is_only_of_texts or holds_texts(peek_cells(path), (options or {}).get("label"))
 
 
 def has_features(path: Path, options: Mapping[str, Any] | None = None) -> bool:
@@ -116,20 +117,20 @@ def has_features(path: Path, options: Mapping[str, Any] | None = None) -> bool:
     return any(is_list_of_numbers(field.type) for field in schema)
 
 
-def _text_table(table: CellTable, path: Path, text: str | None, label: str | None) -> FeatureTable:
-    columns = table.columns
-    if not table.rows:
+def _text_table(
+    columns: dict[str, NDArray], notes: list[str], path: Path, text: str | None, label: str | None
+) -> FeatureTable:
+    rows = max(map(len, columns.values()), default=0)
+    if not rows:
         raise ValueError("the table has no rows: its first line names the columns, and the others are its rows")
     if label is not None:
         find_label_column(columns, text, label)  # an error about the labels comes first
     text_column, reason = find_text_column(columns, text, label)
     label_column = find_label_column(columns, text_column, label)
     texts = ["" if value is None else str(value) for value in columns[text_column].tolist()]
-    labels_in_words = (
-        "there is no column of labels" if label_column is None else f"the labels in {shortened(label_column)!r}"
-    )
+    found = "there is no column of labels" if label_column is None else f"the labels in {shortened(label_column)!r}"
     because = f", {reason}" if reason else ""
-    notes = [f"The texts are in the column {shortened(text_column)!r}{because}; {labels_in_words}.", *table.notes]
+    notes = [f"The texts are in the column {shortened(text_column)!r}{because}; {found}.", *notes]
     labels = None
     if label_column is not None:
         labels = clean_labels(_as_labels(columns[label_column].tolist()))
@@ -141,40 +142,26 @@ def _text_table(table: CellTable, path: Path, text: str | None, label: str | Non
                     "of labels with --label"
                 )
     name_column = _find_names(columns, notes)
-    others = dict(columns)
-    paths = None
-    if name_column is not None:
-        paths = [str(value) for value in columns[name_column].tolist()]
-        if name_column == "path":
-            del others["path"]  # it is the first column of every output
+    paths = None if name_column is None else [str(value) for value in columns[name_column].tolist()]
+    # `path` is the first column of every output
+    others = {name: cells for name, cells in columns.items() if name != "path" or name_column != "path"}
     source = {"features": str(path), "text": text_column} | ({} if label_column is None else {"label": label_column})
     return FeatureTable(
-        np.empty((table.rows, 0), np.float32), labels, paths, name=path.stem, others=others, texts=texts, source=source,
+        np.empty((rows, 0), np.float32), labels, paths, name=path.stem, others=others, texts=texts, source=source,
         notes=[f"{shortened(path.name)}: {note[0].lower()}{note[1:]}" for note in notes],
     )  # fmt: skip
 
 
 def _find_names(columns: Mapping[str, NDArray], notes: list[str]) -> str | None:
-    """The column that names the rows; None if there is none whose values are all there and distinct."""
+    """The column that names the rows; None if there is none whose values are all there, short and distinct."""
     for name in NAME_COLUMNS:
         if name not in columns:
             continue
         values = ["" if value is None else str(value) for value in columns[name].tolist()]
-        places: dict[str, int] = {}
-        for row, value in enumerate(values):
-            first = places.setdefault(value, row)
-            if is_blank(value):
-                why = f"Row {row} has no {name}"
-            elif len(value) > MAX_NAME_CHARACTERS or value != value.strip():
-                why = f"The {name} of row {row} is not fit to name it"
-            elif first != row:
-                why = f"The {name} {shortened(value, 40)!r} is that of row {first} and of row {row}"
-            else:
-                continue
-            notes.append(f"{why}: rows are named by their number.")
-            break
-        else:
+        is_fit = all(value == value.strip()[:MAX_NAME_CHARACTERS] and not is_blank(value) for value in values)
+        if is_fit and len(set(values)) == len(values):
             return name
+        notes.append(f"The values of {name} are not all there, short and distinct: rows are named by their number.")
     return None
 
 
@@ -183,6 +170,131 @@ def _as_labels(values: list[Any]) -> list[Any]:
     if all(value is None or (isinstance(value, int) and not isinstance(value, bool)) for value in values):
         return values
     return [None if value is None or value != value else str(value) for value in values]
+
+
+# ---- the cells of a file, by column
+
+
+def peek_cells(path: Path) -> dict[str, NDArray]:
+    """The first rows of a table, from which its kind is guessed. A file that cannot be read gives an empty table."""
+    try:
+        return _read_cells(path, [], PEEK_BYTES)
+    except (OSError, ValueError):  # whoever reads it whole says what is wrong
+        return {}
+
+
+def _read_cells(path: Path, notes: list[str], max_bytes: int | None = None) -> dict[str, NDArray]:
+    """The columns of a table, or of its beginning; what is odd about it is added to the notes."""
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        return _parse_parquet(path, notes)
+    if max_bytes is None:
+        check_bytes(TEXT_EXPANSION * path.stat().st_size, "the table")
+    with path.open("rb") as file:
+        data = file.read(-1 if max_bytes is None else max_bytes)
+    for start, what in ARCHIVES.items():
+        if data.startswith(start):
+            raise ValueError(f"the file is {what} by its content: save it as .csv, .jsonl or .parquet, under that name")
+    if is_cut := len(data) == max_bytes:
+        data = data[: data.rfind(b"\n") + 1] or data
+    text, problem = decode(data)
+    if problem:
+        notes.append(f"{problem[0].upper()}{problem[1:]}: save the file as UTF-8 if letters look wrong.")
+    return _parse_json_lines(text) if suffix in JSON_LINES else _parse_csv(text, SEPARATORS[suffix], notes, is_cut)
+
+
+def _parse_csv(text: str, separator: str, notes: list[str], is_cut: bool) -> dict[str, NDArray]:
+    """The cells by column. Rows that are too short are filled with blanks; rows that are too long are refused."""
+    lines = records(text, _separator(text, separator, notes))
+    first = next(lines, None)
+    if first is None:
+        raise ValueError("the table is empty: its first line must name the columns")
+    names = _names(first[1], notes)
+    short, trailing = [], []
+    rows: list[list[str]] = []
+    try:
+        for line, cells in lines:
+            if any(cell.strip() for cell in cells[len(names) :]):
+                raise ValueError(
+                    f"line {line} has {len(cells)} cells, but the first line has {len(names)}: "
+                    "put quotes around a text that has the separator in it"
+                )
+            if not cells:
+                continue  # an empty line
+            if len(cells) < len(names):
+                short.append(line)
+            elif len(cells) > len(names):
+                trailing.append(line)
+            rows.append(cells)
+    except ValueError:
+        if not is_cut:  # the last record may be cut off
+            raise
+    if short:
+        notes.append(
+            f"{counted(len(short), 'row')} had fewer cells than the first line, the first in line {short[0]}: the "
+            "missing cells are blank."
+        )
+    if trailing:
+        notes.append(f"Blank cells beyond the last column were left out, the first in line {trailing[0]}.")
+    return {name: object_array(cells[k] if k < len(cells) else "" for cells in rows) for k, name in enumerate(names)}
+
+
+def _separator(text: str, separator: str, notes: list[str]) -> str:
+    """Another separator, if the first line has none of the usual one outside of quotes."""
+    line = re.sub(r'"[^"\n]*"', "", text[: text.find("\n") + 1] or text)
+    other = next((other for other in OTHER_SEPARATORS if other in line), None)
+    if separator in line or other is None:
+        return separator
+    notes.append(f"The columns are separated by {other!r}.")
+    return other
+
+
+def _names(cells: Sequence[str], notes: list[str]) -> list[str]:
+    """The names of columns: each once, and none blank."""
+    names: dict[str, None] = {}
+    for cell in cells:
+        plain = cell if cell.strip() else "index"
+        name = plain if plain not in names else free_name(plain, {*names, *cells})
+        if name != plain:
+            notes.append(f"There is more than one column {shortened(cell)!r}: one of them is called {name!r} now.")
+        names[name] = None
+    return list(names)
+
+
+def _parse_json_lines(text: str) -> dict[str, NDArray]:
+    """One object in each line; its names are the columns. A list or an object in a cell stays JSON."""
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(re.split("\r\n|\n|\r", text), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"line {number} is not JSON: {shortened(str(error), 200)}") from None
+        if not isinstance(row, dict):
+            raise ValueError(f"line {number} holds {shortened(type(row).__name__)}: one object in each line is needed")
+        rows.append({_json_cell(name) if name.strip() else "index": _json_cell(row[name]) for name in row})
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: object_array(row.get(name) for row in rows) for name in names}
+
+
+def _json_cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return HALF_CHARACTERS.sub("\ufffd", value)
+    return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+def _parse_parquet(path: Path, notes: list[str]) -> dict[str, NDArray]:
+    left: list[str] = []
+
+    def choose(schema: Any) -> list[str]:
+        left.extend(column.name for column in schema if not is_carried(column.type))
+        return [column.name for column in schema if is_carried(column.type)]
+
+    columns = other_columns(columns_of(read_arrow(path, choose)))
+    if left:
+        notes.append(f"Columns of lists or of binary data are not carried along: {listed(left)}.")
+    return columns
 
 
 # ---- which column holds texts, and which holds labels: by their names, and by how their cells look
@@ -221,6 +333,11 @@ def look_at(cells: NDArray) -> Look:
     return Look(len(values), words, len({str(text) for text in texts}) / len(texts), numbers / len(texts))
 
 
+def _looks(columns: Mapping[str, NDArray], label: str | None) -> dict[str, Look]:
+    """How columns look that may hold texts: all but those of labels."""
+    return {name: look_at(cells) for name, cells in columns.items() if name != label and _key(name) not in LABEL_NAMES}
+
+
 def find_text_column(
     columns: Mapping[str, NDArray], text: str | None = None, label: str | None = None
 ) -> tuple[str, str]:
@@ -235,7 +352,7 @@ def find_text_column(
                 f"numbers are the features (the columns are {listed(names)})"
             )
         return text, ""
-    looks = {name: look_at(cells) for name, cells in columns.items() if name != label and _key(name) not in LABEL_NAMES}
+    looks = _looks(columns, label)
     may_be = {name: look for name, look in looks.items() if look.is_text and look.numbers < 0.5}
     if name := _by_name(list(may_be), TEXT_NAMES):
         return name, "by its name"
@@ -275,7 +392,7 @@ def holds_texts(columns: Mapping[str, NDArray], label: str | None = None) -> boo
     Columns of numbers that are called f0, f1, f2, ... are features, however few there are. A table without numbers has
     no features.
     """
-    looks = {name: look_at(cells) for name, cells in columns.items() if name != label and _key(name) not in LABEL_NAMES}
+    looks = _looks(columns, label)
     numbers = [name for name, look in looks.items() if look.cells and look.numbers >= 0.5]
     if "embedding" in columns or len(numbers) > MAX_NUMBER_COLUMNS or _has_series(numbers):
         return False

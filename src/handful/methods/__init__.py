@@ -1,7 +1,6 @@
-"""One method, one file; the contract that they fulfil, and the table that holds them."""
+"""One method, one file; what all of them fulfil, and the table that holds them."""
 
 from handful.core.base import Base
-from handful.methods.contract import Info, Method, Solution
-from handful.methods.registry import register
+from handful.methods.registry import Info, Solution, register
 
-__all__ = ["Base", "Info", "Method", "Solution", "register"]
+__all__ = ["Base", "Info", "Solution", "register"]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from handful.core.arrays import Array, as_like, to_numpy
-from handful.methods.contract import Solution
+from handful.methods.registry import Solution
 from handful.methods.simpleshot import simpleshot
 
 
@@ -24,23 +24,10 @@ def detect(
     task_options: Sequence[dict[str, Any]] = (),
     **options: Any,
 ) -> Solution:
-    """Score queries by a detector of PyOD.
+    """The classes of SimpleShot and the scores of a detector of PyOD.
 
-    Parameters
-    ----------
-    module : str
-        The detector is the class of pyod.models.<module> that has the name of the module, in upper or lower case.
-    support, labels, query : array
-        Prepared features of the examples, their classes, and prepared features of the pile.
-    task_options : sequence of dict, optional
-        Options of the detector for each task.
-    **options
-        Options of the detector for all tasks.
-
-    Returns
-    -------
-    Solution
-        The classes of SimpleShot and the scores of the detector.
+    The detector is the class of pyod.models.<module> that has the name of the module, in upper or lower case.
+    `task_options` are its options for each task, the others those for all tasks.
     """
     probabilities = simpleshot(support, labels, query).probabilities
     scores = [

@@ -18,22 +18,9 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import (
-    FLOOR,
-    Array,
-    at_least,
-    class_count,
-    class_means,
-    cosine_to,
-    one_hot,
-    products,
-    softmax,
-    unit,
-)
-from handful.core.parameters import Number
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
-from handful.methods.scores import maxprob
+from handful.core.arrays import FLOOR, Array, at_least, class_means, cosine_to, one_hot, products, softmax, unit
+from handful.core.parameters import Positive
+from handful.methods.registry import Info, Solution, maxprob, register
 
 INFO = Info(
     name="bdcspn",
@@ -45,7 +32,6 @@ INFO = Info(
     paradigm="transductive",
     setting="closed-set",
     preparation=("task", "l2"),
-    score="rank",
     summary="Class means rectified once by pseudo-labelled, shifted queries.",
     new_items="by the rectified prototypes",
     state={"prototypes": "1 N D"},
@@ -55,8 +41,8 @@ INFO = Info(
 def rectified(support: Array, labels: Array, query: Array) -> Array:
     """The rectified prototypes [B, N, D]; LaplacianShot uses them too."""
     xp = array_namespace(support)
-    ways = class_count(labels)
-    onehot = one_hot(labels, ways, like=support)
+    onehot = one_hot(labels, like=support)
+    ways = onehot.shape[-1]
     means = class_means(support, onehot)
     if query.shape[1] == 0:
         return means
@@ -80,8 +66,8 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 1.0
     return p, maxprob(p)
 
 
-@register(INFO, score_new=score_new, rules={"temperature": Number(0)})
-def bdcspn(support: Array, labels: Array, query: Array, *, temperature: float = 1.0) -> Solution:
+@register(INFO, score_new=score_new)
+def bdcspn(support: Array, labels: Array, query: Array, *, temperature: Positive = 1.0) -> Solution:
     """Solve tasks by class means that pseudo-labelled queries rectify once.
 
     Parameters

@@ -45,7 +45,7 @@ can be off in either direction. The paper's p-values that hold for almost every 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -57,6 +57,7 @@ from handful.core.arrays import (
     at_least,
     class_count,
     class_means,
+    class_prototypes,
     cosine_to,
     one_hot,
     products,
@@ -66,9 +67,8 @@ from handful.core.arrays import (
     unit,
 )
 from handful.core.decide import STOREY_LEVEL, at_false_discovery, storey_share
-from handful.core.parameters import Number
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.core.parameters import Number, Positive
+from handful.methods.registry import Info, Solution, register
 
 SEED = 0
 CALIBRATION_SCORES = 2000  # the smallest p-value is one over this and one more
@@ -85,10 +85,6 @@ INFO = Info(
     authors="Bates, Candes, Lei, Romano, Sesia",
     year=2023,
     paper="Testing for Outliers with Conformal p-values (Annals of Statistics 2023)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
-    score="rank",
     summary=(
         "One minus a p-value: how many held-out items of base classes are as far from the nearest class mean. A "
         "false-discovery rate decides what is unknown."
@@ -122,7 +118,7 @@ def margins(items: Array, support: Array, unknown: Array) -> Array:
 def class_spreads(support: Array, labels: np.ndarray, means: Array, base_variance: Array) -> Array:
     """What an item's squared distance to the mean of its class should be [B, N]: (1 + 1 / n_j) v."""
     xp = array_namespace(support)
-    onehot = one_hot(labels, class_count(labels), like=support)
+    onehot = one_hot(labels, like=support)
     counts = xp.sum(onehot, axis=1)  # [B, N]
     residuals = support - onehot @ means
     ways, total = means.shape[1], support.shape[1]
@@ -260,7 +256,7 @@ def score_new(
     return probabilities, as_like(1 - p + TIE_BREAK * place / (state["calibration"].shape[1] + 1), items)
 
 
-@register(INFO, score_new=score_new, rules={"fdr": Number(0, 1), "temperature": Number(0)})
+@register(INFO, score_new=score_new)
 def conformal(
     support: Array,
     labels: Array,
@@ -268,8 +264,8 @@ def conformal(
     unknown: Array | None = None,
     *,
     base: Any = None,
-    fdr: float = 0.1,
-    temperature: float = 10.0,
+    fdr: Annotated[float, Number(0, 1)] = 0.1,
+    temperature: Positive = 10.0,
 ) -> Solution:
     """Find unknown items by conformal p-values, at a false-discovery rate.
 
@@ -287,7 +283,7 @@ def conformal(
     """
     unknown = support[:, :0] if unknown is None else unknown
     calibration, base_variance, weight = calibrations(base, labels, unknown.shape[1])
-    means = class_means(support, one_hot(labels, class_count(labels), like=support))
+    means = class_prototypes(support, labels)
     spreads = class_spreads(support, labels, means, base_variance)
     state = {
         "support": support, "unknown": unknown, "means": means, "spreads": spreads, "weight": weight,

@@ -25,8 +25,7 @@ import numpy as np
 
 from handful.core.arrays import Array, as_like, to_numpy
 from handful.methods._pyod import detect
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.methods.registry import Info, Solution, register
 from handful.methods.simpleshot import simpleshot
 
 INFO = Info(
@@ -38,8 +37,6 @@ INFO = Info(
     paper="COPOD: Copula-Based Outlier Detection (ICDM 2020)",
     paradigm="transductive",
     setting="detector",
-    preparation=("base", "l2"),
-    score="rank",
     summary="Outlier score: how far out in the tails of the features' distributions, summed. Classes as SimpleShot.",
     new_items="by the distribution of the examples and the pile",
     extra="ood",

@@ -40,17 +40,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import exp, log
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, as_like, class_count, softmax, with_unknown
-from handful.core.parameters import SHARE, Number, OneOf, Rule, SomeOf, inner_share
+from handful.core.parameters import Flag, NotNegative, Number, OneOf, OutlierShare, Positive, SomeOf, Whole, inner_share
 from handful.engines.descent import descend_all, logits_to
-from handful.engines.loss import BACKENDS, PARAMETERS, Descent, InfoMax
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.engines.loss import PARAMETERS, InfoMax
+from handful.methods.registry import Backend, Info, Solution, register
 
 INFO = Info(
     name="eol",
@@ -60,8 +59,6 @@ INFO = Info(
     year=2024,
     paper="EOL: Transductive Few-Shot Open-Set Recognition by Enhancing Outlier Logits (arXiv 2408.02052)",
     paradigm="transductive",
-    setting="open-set",
-    preparation=("base", "l2"),
     score="probability",
     summary=(
         "Moves prototypes, scales and shifts by gradient descent so that the pile is decided clearly and "
@@ -70,21 +67,6 @@ INFO = Info(
     new_items="by the learned prototypes, scales and shifts",
     state={"prototypes": "1 N D", "eta": "1 N", "delta": "1 N", "refined": "1 N D", "b": "1"},
 )
-
-RULES: dict[str, Rule] = {
-    "outlier_share": SHARE,
-    "b": Number(0, 1, optional=True, each_task=True),
-    "marginal_weight": OneOf(("ways", "shots")),
-    "learn": SomeOf(PARAMETERS),
-    "temperature": Number(0),
-    "steps": Number(0, closed=True, whole=True),
-    "learning_rate": Number(0),
-    "lambda_ce": Number(0, closed=True),
-    "lambda_co": Number(0, closed=True),
-    "lambda_ma": Number(0, closed=True),
-    "history": OneOf((True, False)),
-    "backend": OneOf(BACKENDS),
-}
 
 
 def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_: Any) -> tuple[Array, Array]:
@@ -98,29 +80,25 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
     return xp.sum(p[..., :ways], axis=-1, keepdims=True) * refined, p[..., ways]
 
 
-@register(
-    INFO,
-    rules=RULES,
-    score_new=score_new,
-)
+@register(INFO, score_new=score_new)
 def eol(
     support: Array,
     labels: Array,
     query: Array,
     unknown: Array | None = None,
     *,
-    outlier_share: Any = "auto",
-    b: float | None = None,
-    marginal_weight: str = "ways",
-    learn: tuple[str, ...] = PARAMETERS,
-    temperature: float = 10.0,
-    steps: int = 50,
-    learning_rate: float = 0.01,
-    lambda_ce: float = 1.0,
-    lambda_co: float = 1.0,
-    lambda_ma: float = 1.0,
-    history: bool = False,
-    backend: str = "auto",
+    outlier_share: OutlierShare = "auto",
+    b: Annotated[Any, Number(0, 1, each_task=True)] | None = None,
+    marginal_weight: Annotated[str, OneOf(("ways", "shots"))] = "ways",
+    learn: Annotated[tuple[str, ...], SomeOf(PARAMETERS)] = PARAMETERS,
+    temperature: Positive = 10.0,
+    steps: Whole = 50,
+    learning_rate: Positive = 0.01,
+    lambda_ce: NotNegative = 1.0,
+    lambda_co: NotNegative = 1.0,
+    lambda_ma: NotNegative = 1.0,
+    history: Flag = False,
+    backend: Backend = "auto",
 ) -> Solution:
     """Solve tasks by moving prototypes, scales and shifts until the unknown part of the pile has its share.
 
@@ -158,9 +136,9 @@ def eol(
     """
     share = outlier_share if b is None else share_of(b)
     (solution,) = eol_at_shares(
-        support, labels, query, unknown, shares=[share], balances=None if b is None else [b],
-        marginal_weight=marginal_weight, learn=learn, temperature=temperature, steps=steps, learning_rate=learning_rate,
-        lambda_ce=lambda_ce, lambda_co=lambda_co, lambda_ma=lambda_ma, history=history, backend=backend,
+        support, labels, query, unknown, [share], [b], (marginal_weight, lambda_ce, lambda_co, lambda_ma),
+        temperature=temperature, steps=steps, learning_rate=learning_rate, learn=learn, history=history,
+        backend=backend,
     )  # fmt: skip
     return solution
 
@@ -170,54 +148,27 @@ def eol_at_shares(
     labels: Array,
     query: Array,
     unknown: Array | None = None,
-    *,
-    shares: Sequence[Any],
+    shares: Sequence[Any] = (),
     balances: Sequence[Any] | None = None,
-    marginal_weight: str = "ways",
-    learn: tuple[str, ...] = PARAMETERS,
-    temperature: float = 10.0,
+    weights: tuple[str, float, float, float] = ("ways", 1.0, 1.0, 1.0),
+    *,
     steps: int = 50,
-    learning_rate: float = 0.01,
-    lambda_ce: float = 1.0,
-    lambda_co: float = 1.0,
-    lambda_ma: float = 1.0,
-    history: bool = False,
-    backend: str = "auto",
+    **descent: Any,
 ) -> list[Solution]:
-    """Solve the same tasks as `eol` does, for several shares of unknowns at once.
-
-    Parameters
-    ----------
-    support, labels, query, unknown : array
-        As in `eol`.
-    shares : sequence of float or array [B]
-        The shares, each of them as `outlier_share` of `eol`, but none of them "auto".
-    balances : sequence of float or array [B], optional
-        The b of each share, if they are known.
-    marginal_weight, learn, temperature, steps, learning_rate, lambda_ce, lambda_co, lambda_ma, history, backend
-        As in `eol`.
-
-    Returns
-    -------
-    list of Solution
-        One for each share.
-    """
+    """Solve the same tasks as `eol` does for several shares of unknowns (none "auto") at once; other options alike."""
     xp = array_namespace(support)
     ways = class_count(labels)
-    weights = marginal_weight, lambda_ce, lambda_co, lambda_ma
     runs = zip(shares, balances or [None] * len(shares), strict=True)
     heads, balanced = zip(*(loss_head(labels, ways, share, b, *weights) for share, b in runs), strict=True)
-    ends = descend_all(
-        *with_unknown(support, labels, unknown), query, heads, ways=ways,
-        temperature=temperature, steps=steps, learning_rate=learning_rate,
-        learn=learn, refine=True, history=history, backend=backend,
-    )  # fmt: skip
+    examples = with_unknown(support, labels, unknown)
+    ends = descend_all(*examples, query, heads, ways=ways, steps=steps, refine=True, **descent)
     solutions = []
     for end, share, b in zip(ends, shares, balanced, strict=True):
         p = end.query_probabilities  # [B, Q, N + 1]
         known = xp.sum(p[..., :ways], axis=-1, keepdims=True)  # not 1 - outlier, which may round to 0
-        classes = known * softmax(end.refined_logits)
-        solutions.append(Solution(classes, p[..., ways], state_of(end, b), share, steps, end.history))
+        state = {"prototypes": end.prototypes, "eta": end.eta, "delta": end.delta, "refined": end.refined}
+        state["b"] = as_like(b, end.eta)
+        solutions.append(Solution(known * softmax(end.refined_logits), p[..., ways], state, share, steps, end.history))
     return solutions
 
 
@@ -238,12 +189,6 @@ def loss_head(
     return head, balanced[:, 0]
 
 
-def state_of(end: Descent, balanced: np.ndarray) -> dict[str, Array]:
-    """The arrays that score new items."""
-    state = {"prototypes": end.prototypes, "eta": end.eta, "delta": end.delta, "refined": end.refined}
-    return state | {"b": as_like(balanced, end.eta)}
-
-
 def balance(share: Any) -> Any:
     """The b that pulls the mean predicted outlier share to `share`.
 
@@ -253,9 +198,7 @@ def balance(share: Any) -> Any:
     >>> balance(np.array([0.2, 0.5, 0.8])).round(3)
     array([0.317, 0.5  , 0.683])
     """
-    if np.ndim(share) == 0:
-        return _balance(float(share))
-    return np.array([_balance(float(s)) for s in np.asarray(share)])
+    return np.vectorize(_balance, otypes=[float])(share)[()]
 
 
 @lru_cache(1 << 16)
@@ -272,9 +215,7 @@ def share_of(b: Any) -> Any:
     >>> share_of(np.array([0.1, 0.3, 0.5])).round(3)
     array([0.041, 0.181, 0.5  ])
     """
-    if np.ndim(b) == 0:
-        return _share_of(float(b))
-    return np.array([_share_of(float(x)) for x in np.asarray(b)])
+    return np.vectorize(_share_of, otypes=[float])(b)[()]
 
 
 @lru_cache(1 << 16)

@@ -29,7 +29,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import FLOOR, Array, as_like, at_least, class_count, sigmoid, to_numpy, with_unknown
-from handful.core.parameters import Number, inner_share, is_auto
+from handful.core.parameters import Count, OutlierShare, Positive, Whole, inner_share, is_auto
 from handful.engines.density import OUTLIER_FLOOR
 from handful.engines.evidence import Evidence, describe, look, look_at_new
 from handful.engines.hidden import Hidden, hide_each
@@ -37,8 +37,7 @@ from handful.engines.share import MAX_QUERIES
 from handful.engines.share_statistics import TRIED_SHARES
 from handful.engines.verdict import judge, sharpened
 from handful.methods import eol, kdo
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.methods.registry import Backend, Info, Solution, register
 
 INFO = Info(
     name="eol_kdo",
@@ -48,17 +47,12 @@ INFO = Info(
     year=2026,
     paper="none: docs/reference/methods.md has the equations",
     paradigm="transductive",
-    setting="open-set",
     preparation=("signed(0.6)", "l2", "task", "l2"),
     score="probability",
     summary="EOL and KDO, which seldom fail together, and a verdict on what else an item shows in its pile.",
     new_items="by the learned prototypes, the densities where they ended, and what they show among the stored items",
     state={
-        "prototypes": "1 E N D",
-        "eta": "1 E N",
-        "delta": "1 E N",
-        "refined": "1 E N D",
-        "b": "1 E",
+        **{name: f"1 E{axes.removeprefix('1')}" for name, axes in eol.INFO.state.items()},  # at E shares
         **kdo.INFO.state,
         "codes": "1 S",
         "seen.odds": "1 I",
@@ -94,27 +88,15 @@ def _mean(answers: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 @dataclass
 class Opinion:
-    """The first opinion on a batch of piles, and what the verdict is made of.
+    """The first opinion on a batch of piles, the mean of EOL and KDO, and what the verdict is made of."""
 
-    Parameters
-    ----------
-    classes, p_unknown : array [B, Q, N], array [B, Q]
-        P(class | known) and P(unknown) by the mean of EOL and KDO.
-    evidence, pile, hidden : Evidence, array [B, P], Hidden
-        What the items show, what the pile shows, and where hidden examples landed.
-    belief : Belief
-        What KDO believes of the share.
-    state : dict of arrays
-        What scores new items by EOL and KDO.
-    """
-
-    classes: np.ndarray
-    p_unknown: np.ndarray
-    evidence: Evidence
-    pile: np.ndarray
-    hidden: Hidden
-    belief: kdo.Belief
-    state: dict[str, Array]
+    classes: np.ndarray  # [B, Q, N], P(class | known)
+    p_unknown: np.ndarray  # [B, Q]
+    evidence: Evidence  # what the items show
+    pile: np.ndarray  # [B, P], what the pile shows
+    hidden: Hidden  # where hidden examples landed
+    belief: kdo.Belief  # of the share
+    state: dict[str, Array]  # what scores new items by EOL and KDO
 
 
 def opinion(
@@ -126,10 +108,8 @@ def opinion(
     outlier_share: Any = "auto",
     neighbours: int = 10,
     passes: int = 11,
-    temperature: float = 10.0,
-    steps: int = 50,
-    learning_rate: float = 0.01,
     backend: str = "auto",
+    **descent: Any,
 ) -> Opinion:
     """The first opinion and the evidence; the parameters are those of `eol_kdo`."""
     xp, ways = array_namespace(support), class_count(labels)
@@ -138,10 +118,7 @@ def opinion(
     shares: list[Any] = [outlier_share]
     if belief.posterior is not None:
         shares = list(np.clip(belief.posterior.quantiles(EOL_LEVELS), TRIED_SHARES[0], TRIED_SHARES[-1]).T)
-    runs = eol.eol_at_shares(
-        support, labels, query, unknown, shares=shares, temperature=temperature, steps=steps,
-        learning_rate=learning_rate, backend=backend,
-    )  # fmt: skip
+    runs = eol.eol_at_shares(support, labels, query, unknown, shares, backend=backend, **descent)
     by_eol = _mean([(run.probabilities, run.outlier_scores) for run in runs])
     first = _mean([by_eol, kdo.answer(belief.end.probabilities, belief.weights)])
     classes, p_unknown = (to_numpy(part).astype(np.float64) for part in first)
@@ -182,28 +159,20 @@ def _answer(classes: np.ndarray, p_unknown: np.ndarray, like: Array) -> tuple[Ar
     return as_like(classes * (1 - p_unknown)[..., None], like), as_like(p_unknown, like)
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    chunk_factor=1 / 2,
-    estimates_share=True,
-    max_queries=MAX_QUERIES,
-    rules=kdo.RULES
-    | {"temperature": Number(0), "steps": Number(0, closed=True, whole=True), "learning_rate": Number(0)},
-)
+@register(INFO, score_new=score_new, chunk_factor=1 / 2, estimates_share=True, max_queries=MAX_QUERIES)
 def eol_kdo(
     support: Array,
     labels: Array,
     query: Array,
     unknown: Array | None = None,
     *,
-    outlier_share: Any = "auto",
-    neighbours: int = 10,
-    passes: int = 11,
-    temperature: float = 10.0,
-    steps: int = 50,
-    learning_rate: float = 0.01,
-    backend: str = "auto",
+    outlier_share: OutlierShare = "auto",
+    neighbours: Count = 10,
+    passes: Count = 11,
+    temperature: Positive = 10.0,
+    steps: Whole = 50,
+    learning_rate: Positive = 0.01,
+    backend: Backend = "auto",
 ) -> Solution:
     """Solve tasks by EOL and by KDO, and weigh the mean of the two with what else each item shows in its pile.
 

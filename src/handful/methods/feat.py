@@ -30,21 +30,9 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import (
-    FLOOR,
-    Array,
-    at_least,
-    class_count,
-    class_means,
-    norms,
-    one_hot,
-    softmax,
-    squared_distances,
-)
-from handful.core.parameters import Number
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
-from handful.methods.scores import maxprob
+from handful.core.arrays import FLOOR, Array, at_least, class_prototypes, norms, softmax, squared_distances
+from handful.core.parameters import Positive
+from handful.methods.registry import Info, Solution, maxprob, register
 
 INFO = Info(
     name="feat",
@@ -53,10 +41,7 @@ INFO = Info(
     authors="Ye, Hu, Zhan, Sha",
     year=2020,
     paper="Few-Shot Learning via Embedding Adaptation with Set-to-Set Functions (CVPR 2020)",
-    paradigm="inductive",
     setting="closed-set",
-    preparation=("base", "l2"),
-    score="rank",
     summary=(
         "Prototypes adapted to each other by self-attention that was learned on base classes; the largest "
         "class probability."
@@ -88,11 +73,6 @@ def logits(query: Array, adapted: Array, base: Mapping[str, Array], temperature:
     return -squared_distances(query, adapted) / divisor
 
 
-def class_prototypes(support: Array, labels: Array) -> Array:
-    """The class means [B, N, D], which are not adapted yet."""
-    return class_means(support, one_hot(labels, class_count(labels), like=support))
-
-
 def score_new(
     state: dict[str, Array], items: Array, *, base: Any = None, temperature: float | None = None
 ) -> tuple[Array, Array]:
@@ -101,9 +81,9 @@ def score_new(
     return p, maxprob(p)
 
 
-@register(INFO, score_new=score_new, rules={"temperature": Number(0, optional=True)})
+@register(INFO, score_new=score_new)
 def feat(
-    support: Array, labels: Array, query: Array, *, base: Any = None, temperature: float | None = None
+    support: Array, labels: Array, query: Array, *, base: Any = None, temperature: Positive | None = None
 ) -> Solution:
     """Solve tasks by prototypes that learned self-attention adapts to each other.
 

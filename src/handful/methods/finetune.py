@@ -13,12 +13,11 @@ Outlier score: minus the largest class probability.
 
 from __future__ import annotations
 
-from handful.core.arrays import Array, class_count
-from handful.core.parameters import Number, OneOf
+from handful.core.arrays import Array
+from handful.core.parameters import Positive, Whole
 from handful.engines.descent import descend
-from handful.engines.loss import BACKENDS, InfoMax
-from handful.methods.contract import BY_SHOTS, Info, Solution
-from handful.methods.registry import register
+from handful.engines.loss import InfoMax
+from handful.methods.registry import BY_SHOTS, Backend, Info, Solution, register
 from handful.methods.tim_gd import score_new
 
 INFO = Info(
@@ -28,10 +27,7 @@ INFO = Info(
     authors="Chen, Liu, Kira, Wang, Huang",
     year=2019,
     paper="A Closer Look at Few-shot Classification (ICLR 2019)",
-    paradigm="inductive",
     setting="closed-set",
-    preparation=("base", "l2"),
-    score="rank",
     summary="A cosine classifier trained on the support alone.",
     new_items="by the trained prototypes",
     by_shots={"temperature": {"1": 1.0, "5": 10.0}, "steps": {"1": 200, "5": 100}},
@@ -39,26 +35,16 @@ INFO = Info(
 )
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    chunk_factor=4,
-    rules={
-        "temperature": Number(0, optional=True),
-        "steps": Number(0, closed=True, whole=True, optional=True),
-        "learning_rate": Number(0),
-        "backend": OneOf(BACKENDS),
-    },
-)
+@register(INFO, score_new=score_new, chunk_factor=4)
 def finetune(
     support: Array,
     labels: Array,
     query: Array,
     *,
-    temperature: float = BY_SHOTS,
-    steps: int = BY_SHOTS,
-    learning_rate: float = 1e-4,
-    backend: str = "auto",
+    temperature: Positive = BY_SHOTS,
+    steps: Whole = BY_SHOTS,
+    learning_rate: Positive = 1e-4,
+    backend: Backend = "auto",
 ) -> Solution:
     """Solve tasks by a cosine classifier that is trained on the examples alone.
 
@@ -73,9 +59,8 @@ def finetune(
     backend : {"auto", "array"}, default "auto"
         How to compute: "auto" uses the kernels in C where they are there, "array" NumPy or torch alone.
     """
-    ways = class_count(labels)
     end = descend(
-        support, labels, query[:, :0], InfoMax(co=[0.0] * ways, ma=[0.0] * ways, w=[1.0] * ways),
+        support, labels, query[:, :0], InfoMax(co=[0.0], ma=[0.0], w=[1.0]),
         temperature=temperature, steps=steps, learning_rate=learning_rate, learn=("prototypes",), backend=backend,
     )  # fmt: skip
     state = {"prototypes": end.prototypes}

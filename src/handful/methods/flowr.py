@@ -41,9 +41,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import FLOOR, Array, as_like, at_least, class_count, one_hot, products, softmax, to_numpy
-from handful.core.parameters import Number, OneOf
-from handful.methods.contract import Info, Scores, Solution
-from handful.methods.registry import register
+from handful.core.parameters import Flag, Positive
+from handful.methods.registry import Info, Scores, Solution, register
 
 INFO = Info(
     name="flowr",
@@ -52,9 +51,6 @@ INFO = Info(
     authors="Willes, Harrison, Harakeh, Finn, Pavone, Waslander",
     year=2022,
     paper="Bayesian Embeddings for Few-Shot Open World Recognition (TPAMI 2022)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
     score="probability",
     summary=(
         "Gaussian classes whose means have a prior that was learned on base classes, and a prior probability that an "
@@ -66,13 +62,11 @@ INFO = Info(
     base_part="flowr",
 )
 
-MIN_CAPACITY = 16  # classes that can be opened before the arrays of classes are enlarged
-
 
 def statistics(support: Array, labels: Array, base: Mapping[str, Array]) -> tuple[Array, Array]:
     """Return the number of items [B, N] and the sum of the embeddings [B, N, E] of each class."""
     xp = array_namespace(support)
-    onehot = one_hot(labels, class_count(labels), like=support)
+    onehot = one_hot(labels, like=support)
     return xp.sum(onehot, axis=1), xp.matrix_transpose(onehot) @ (support @ base["embedding"])
 
 
@@ -92,13 +86,9 @@ def log_joint(embedded: Array, counts: Array, sums: Array, base: Mapping[str, Ar
     mean, variance = predictive(counts, sums, base)
     offset = xp.sum(xp.log(variance) + mean * mean / variance, axis=-1)[:, None, :]
     log_p = products(embedded, mean / variance) - (products(embedded * embedded, 1 / variance) + offset) / 2
-    return log_p / xp.exp(base["log_temperature"]) + log_prior(counts, log_alpha)[:, None, :]
-
-
-def log_prior(counts: Array, log_alpha: Array) -> Array:
-    """Return log n_k [B, K + 1], log alpha in the last place, and a very low number where a class has no items."""
-    xp = array_namespace(counts)
-    return xp.concat([xp.log(at_least(counts[:, :-1], FLOOR**3)), log_alpha + 0 * counts[:, -1:]], axis=1)
+    log_counts = xp.log(at_least(counts[:, :-1], FLOOR**3))  # very low where a class has no items
+    log_prior = xp.concat([log_counts, log_alpha + 0 * counts[:, -1:]], axis=1)
+    return log_p / xp.exp(base["log_temperature"]) + log_prior[:, None, :]
 
 
 def log_alpha_of(base: Mapping[str, Array], alpha: float | None) -> Array:
@@ -126,95 +116,47 @@ def score_new(
     return known_and_new(softmax(l), ways)
 
 
-class Arrivals:
-    """The classes of B tasks while items arrive.
-
-    Class arrays have room for more classes than there are. The first place after the existing classes is the new
-    class, which has no items; the places after it have a prior of 0. So an arrival is the same few operations for all
-    tasks, and only the class that the item joins is computed again.
-
-    Parameters
-    ----------
-    counts, sums : array [B, K], array [B, K, E]
-        Statistics of the existing classes; places without items at the end are free.
-    base : mapping of str to array
-        The head.
-    log_alpha : array [1]
-        The logarithm of alpha.
-    """
-
-    def __init__(self, counts: Array, sums: Array, base: Mapping[str, Array], log_alpha: Array) -> None:
-        self.base, self.log_alpha = dict(base), log_alpha
-        self.temperature = array_namespace(sums).exp(base["log_temperature"])
-        self.counts, self.sums = counts, sums
-        self.used = to_numpy(counts > 0).sum(axis=1)  # [B], the place of the new class
-        self.task = np.arange(len(self.used))
-        self._enlarge()
-
-    def _enlarge(self) -> None:
-        """Make room for at least as many new classes as there are classes."""
-        xp, most = array_namespace(self.sums), int(self.used.max())
-        self.counts, self.sums = self.padded(most + max(MIN_CAPACITY, most))
-        self.mean, variance = predictive(self.counts, self.sums, self.base)
-        self.precision = 1 / (self.temperature * variance)
-        log_scale = self._log_scale(variance)
-        self.offset = xp.where(self.counts > 0, xp.log(at_least(self.counts, 1.0)), -xp.inf) + log_scale
-        self.new_offset = (self.log_alpha + log_scale[:, -1])[0]
-        self.offset[self.task, self.used] = self.new_offset
-
-    def _log_scale(self, variance: Array) -> Array:
-        """Return the part of log p / T that does not depend on the item."""
-        xp = array_namespace(variance)
-        return -xp.sum(xp.log(variance), axis=-1) / (2 * self.temperature)
-
-    def padded(self, size: int) -> tuple[Array, Array]:
-        """Return counts and sums with this many places: those after the last class are 0."""
-        xp = array_namespace(self.sums)
-        most = int(self.used.max())
-        counts, sums = self.counts[:, :most], self.sums[:, :most]
-        shape = sums.shape[0], size - most, sums.shape[2]
-        rest = as_like(np.zeros(shape), sums)
-        return xp.concat([counts, rest[..., 0]], axis=1), xp.concat([sums, rest], axis=1)
-
-    def arrive(self, e: Array) -> tuple[Array, np.ndarray]:
-        """Let one item [B, E] of each task arrive; return the probabilities [B, K + room] and the class it joined."""
-        xp = array_namespace(e)
-        difference = e[:, None, :] - self.mean
-        p = softmax(self.offset - xp.sum(difference * difference * self.precision, axis=-1) / 2)
-        joined = to_numpy(xp.argmax(p, axis=-1))
-        place = self.task, joined
-        self.counts[place] += 1
-        self.sums[place] += e
-        count = self.counts[place]
-        mean, variance = predictive(count, self.sums[place], self.base)
-        self.mean[place], self.precision[place] = mean, 1 / (self.temperature * variance)
-        self.offset[place] = xp.log(count) + self._log_scale(variance)
-        is_opened = joined == self.used
-        if is_opened.any():
-            self.used = self.used + is_opened
-            if self.used.max() == self.counts.shape[1]:
-                self._enlarge()
-            else:
-                self.offset[self.task[is_opened], self.used[is_opened]] = self.new_offset
-        return p, joined
-
-
 def arrive_all(
     state: Mapping[str, Array], query: Array, base: Mapping[str, Array], alpha: float | None = None
 ) -> dict[str, Array]:
-    """Let the queries [B, Q, D] arrive one after another, and return the state after the last of them."""
-    xp = array_namespace(query)
-    ways, embedded = state["answers"].shape[-1] - 1, query @ base["embedding"]
-    classes = Arrivals(state["counts"], state["sums"], base, log_alpha_of(base, alpha))
+    """Let the queries [B, Q, D] arrive one after another, and return the state after the last of them.
+
+    There is a place for each class that may be opened. The first free place is the new class, those after it have a
+    prior of 0: so an arrival is the same few operations for all tasks, and only the class that it joins changes.
+    """
+    xp, ways = array_namespace(query), state["answers"].shape[-1] - 1
+    embedded, temperature = query @ base["embedding"], xp.exp(base["log_temperature"])
+    free = as_like(np.zeros((len(query), query.shape[1] + 1, embedded.shape[2])), embedded)
+    counts = xp.concat([state["counts"], free[..., 0]], axis=1)
+    sums = xp.concat([state["sums"], free], axis=1)
+
+    def distributions(counts: Array, sums: Array) -> tuple[Array, Array, Array]:
+        """Mean, precision / T, and the part of log p / T that does not depend on the item."""
+        mean, variance = predictive(counts, sums, base)
+        return mean, 1 / (temperature * variance), -xp.sum(xp.log(variance), axis=-1) / (2 * temperature)
+
+    mean, precision, log_scale = distributions(counts, sums)
+    task, used = np.arange(len(query)), to_numpy(counts > 0).sum(axis=1)  # [B], the place of the new class
+    offset = xp.where(counts > 0, xp.log(at_least(counts, 1.0)), -xp.inf) + log_scale
+    new_offset = (log_alpha_of(base, alpha) + log_scale[:, -1])[0]
+    offset[task, used] = new_offset
     answers, joined = [state["answers"]], [to_numpy(state["joined"])]
     for i in range(query.shape[1]):
-        p, place = classes.arrive(embedded[:, i])
+        most, e = used.max() + 1, embedded[:, i]
+        difference = e[:, None, :] - mean[:, :most]
+        p = softmax(offset[:, :most] - xp.sum(difference * difference * precision[:, :most], axis=-1) / 2)
         known, other = known_and_new(p, ways)
+        place = task, to_numpy(xp.argmax(p, axis=-1))
+        counts[place] += 1
+        sums[place] += e
+        mean[place], precision[place], log_scale = distributions(counts[place], sums[place])
+        offset[place] = xp.log(counts[place]) + log_scale
+        used = used + (place[1] == used)
+        offset[task, used] = new_offset
         answers.append(xp.concat([known, other[:, None]], axis=1)[:, None])
-        joined.append(place[:, None])
-    counts, sums = classes.padded(state["counts"].shape[1] + query.shape[1])
+        joined.append(place[1][:, None])
     return {
-        "counts": counts, "sums": sums,
+        "counts": counts[:, :-1], "sums": sums[:, :-1],
         "joined": as_like(np.concatenate(joined, axis=1), query), "answers": xp.concat(answers, axis=1),
     }  # fmt: skip
 
@@ -231,16 +173,7 @@ def start(support: Array, labels: Array, unknown: Array | None, base: Mapping[st
     return {"counts": counts, "sums": sums, "joined": empty[..., 0], "answers": empty}
 
 
-def _arrived(state: dict[str, Array]) -> Solution:
-    answers = state["answers"]
-    return Solution(answers[..., :-1], answers[..., -1], state)
-
-
-@register(
-    INFO,
-    score_new=score_new,
-    rules={"alpha": Number(0, optional=True), "arrivals": OneOf((False, True))},
-)
+@register(INFO, score_new=score_new)
 def flowr(
     support: Array,
     labels: Array,
@@ -248,8 +181,8 @@ def flowr(
     unknown: Array | None = None,
     *,
     base: Any = None,
-    alpha: float | None = None,
-    arrivals: bool = False,
+    alpha: Positive | None = None,
+    arrivals: Flag = False,
 ) -> Solution:
     """Solve tasks by Gaussian classes whose means have a learned prior, and by the probability of a new class.
 
@@ -266,5 +199,6 @@ def flowr(
     """
     state = start(support, labels, unknown, base)
     if arrivals:
-        return _arrived(arrive_all(state, query, base, alpha))
+        state = arrive_all(state, query, base, alpha)
+        return Solution(state["answers"][..., :-1], state["answers"][..., -1], state)
     return Solution(*score_new(state, query, base=base, alpha=alpha), state)

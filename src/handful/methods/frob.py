@@ -40,22 +40,9 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import (
-    FLOOR,
-    Array,
-    at_least,
-    class_count,
-    class_means,
-    norms,
-    one_hot,
-    products,
-    softmax,
-    unit,
-)
-from handful.core.parameters import Number, Rule
-from handful.methods.contract import Info, Solution
-from handful.methods.ood_maml import same
-from handful.methods.registry import register
+from handful.core.arrays import FLOOR, Array, at_least, class_means, norms, one_hot, products, softmax, unit
+from handful.core.parameters import NotNegative, Whole
+from handful.methods.registry import Info, Solution, register
 
 INFO = Info(
     name="frob",
@@ -64,9 +51,6 @@ INFO = Info(
     authors="Dionelis, Yaghoobi, Tsaftaris",
     year=2021,
     paper="FROB: Few-shot ROBust Model for Classification and Out-of-Distribution Detection (arXiv 2111.15487)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
     score="probability",
     summary=(
         "Learned boundary samples around each class, and a rejection that is trained against them and against "
@@ -124,9 +108,7 @@ def bias_start(examples: int, ways: int, base: Mapping[str, Array]) -> Array:
     """r before the first step, [1]."""
     xp = array_namespace(base["threshold"])
     kappa, shots = xp.exp(base["log_cosine"]), examples / ways
-    expected_cosine = kappa / xp.sqrt(
-        kappa + (1 - kappa) / shots
-    )  # of an item to the mean of the examples of its class
+    expected_cosine = kappa / xp.sqrt(kappa + (1 - kappa) / shots)  # of an item to the mean of its class's examples
     return xp.exp(base["log_tau"]) * base["threshold"] * expected_cosine + log(ways)
 
 
@@ -135,7 +117,6 @@ def slopes(
     products_of: Callable[[Array], Array],
     targets: Array,
     base: Mapping[str, Array],
-    constant: Callable[[Array], Array] = same,
 ) -> dict[str, Array]:
     """The gradient of the loss by w [B, N, n] and v [B, 1, n], as coefficients of the items, and by r [B, 1]."""
     xp = array_namespace(targets)
@@ -144,7 +125,7 @@ def slopes(
     lengths = xp.sqrt(at_least(xp.sum(inner * w, axis=-1, keepdims=True), FLOOR))
     cosines = inner / lengths
     rejection = tau * products_of(state["rejection"]) + state["bias"][..., None]
-    p = constant(softmax(xp.matrix_transpose(xp.concat([tau * cosines, rejection], axis=1))))
+    p = softmax(xp.matrix_transpose(xp.concat([tau * cosines, rejection], axis=1)))
     a = xp.matrix_transpose(xp.sum(targets, axis=-1, keepdims=True) * p - targets)  # dL/dl, [B, N + 1, n]
     along = xp.sum(a[:, :-1] * cosines, axis=-1, keepdims=True)
     return {
@@ -163,11 +144,10 @@ def train(
     steps: int = STEPS,
     lambda_boundary: float | None = None,
     lambda_exposure: float = 1.0,
-    constant: Callable[[Array], Array] = same,
 ) -> dict[str, Array]:
     """The prototypes and the rejection after the steps."""
     xp = array_namespace(support)
-    onehot = one_hot(labels, class_count(labels), like=support)
+    onehot = one_hot(labels, like=support)
     weight = xp.exp(base["log_lambda"]) if lambda_boundary is None else lambda_boundary
     items = items_of(unit(support), onehot, unknown, base, (weight, lambda_exposure))
     start = xp.matrix_transpose(onehot / xp.sum(onehot, axis=1, keepdims=True))  # of the class means, [B, N, S]
@@ -180,7 +160,7 @@ def train(
     rates = {name: xp.exp(base[f"log_rate_{name}"]) for name in state}
     products_of = items.products()
     for _ in range(steps):
-        gradient = slopes(state, products_of, items.targets, base, constant)
+        gradient = slopes(state, products_of, items.targets, base)
         state = {name: value - rates[name] * gradient[name] for name, value in state.items()}
     return state | {name: state[name] @ items.features for name in ("prototypes", "rejection")}
 
@@ -200,14 +180,7 @@ def score_new(state: dict[str, Array], items: Array, *, base: Any = None, **_: A
     return p[..., :-1], p[..., -1]
 
 
-RULES: dict[str, Rule] = {
-    "steps": Number(0, closed=True, whole=True),
-    "lambda_boundary": Number(0, closed=True, optional=True),
-    "lambda_exposure": Number(0, closed=True),
-}
-
-
-@register(INFO, score_new=score_new, rules=RULES)
+@register(INFO, score_new=score_new)
 def frob(
     support: Array,
     labels: Array,
@@ -215,9 +188,9 @@ def frob(
     unknown: Array | None = None,
     *,
     base: Any = None,
-    steps: int = STEPS,
-    lambda_boundary: float | None = None,
-    lambda_exposure: float = 1.0,
+    steps: Whole = STEPS,
+    lambda_boundary: NotNegative | None = None,
+    lambda_exposure: NotNegative = 1.0,
 ) -> Solution:
     """Solve tasks by a rejection that is trained against boundary samples.
 

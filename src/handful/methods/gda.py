@@ -21,11 +21,10 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import FLOOR, Array, class_count, class_means, one_hot, softmax
-from handful.core.parameters import Number
+from handful.core.arrays import FLOOR, Array, class_means, one_hot, softmax
+from handful.core.parameters import Part
 from handful.engines.gaussian import Gaussian
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.methods.registry import Info, Solution, register
 
 INFO = Info(
     name="gda",
@@ -34,20 +33,12 @@ INFO = Info(
     authors="Lee, Lee, Lee, Shin",
     year=2018,
     paper="A Simple Unified Framework for Detecting Out-of-Distribution Samples and Adversarial Attacks (NeurIPS 2018)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
-    score="rank",
     summary="Classes are Gaussians with one shrunk covariance. Outlier score: the smallest Mahalanobis distance.",
-    new_items="by the stored examples",
-    state={"support": "1 S D", "labels": "1 S"},
 )
 
-RULES = {"shrinkage": Number(0, 1, closed=True, optional=True)}
 
-
-@register(INFO, rules=RULES)
-def gda(support: Array, labels: Array, query: Array, *, shrinkage: float | None = None) -> Solution:
+@register(INFO)
+def gda(support: Array, labels: Array, query: Array, *, shrinkage: Part | None = None) -> Solution:
     """Score queries by their Mahalanobis distance to the class means.
 
     Parameters
@@ -69,7 +60,7 @@ def class_distances(support: Array, labels: Array, query: Array, shrinkage: floa
 def around_means(support: Array, labels: Array) -> tuple[Array, Array, Array]:
     """The class means [B, N, D], the examples less their means [B, S, D], and half of the variance of all [B, 1, 1]."""
     xp = array_namespace(support)
-    onehot = one_hot(labels, class_count(labels), like=support)
+    onehot = one_hot(labels, like=support)
     means = class_means(support, onehot)
     around = support - xp.mean(support, axis=1, keepdims=True)
     spread = xp.mean(around * around, axis=(1, 2))[:, None, None] / 2

@@ -30,9 +30,8 @@ from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, softmax
 from handful.engines.gaussian import Gaussian
-from handful.methods.contract import Info, Solution
 from handful.methods.gda import around_means
-from handful.methods.registry import register
+from handful.methods.registry import Info, Solution, register
 
 INFO = Info(
     name="gda_clip",
@@ -41,13 +40,7 @@ INFO = Info(
     authors="Wang, Liang, Sheng, He, Wang, Tan",
     year=2024,
     paper="A Hard-to-Beat Baseline for Training-free CLIP-based Adaptation (ICLR 2024)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
-    score="rank",
     summary="Classes are Gaussians with one ridge covariance. Outlier score: the smallest Mahalanobis distance.",
-    new_items="by the stored examples",
-    state={"support": "1 S D", "labels": "1 S"},
 )
 
 

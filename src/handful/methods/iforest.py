@@ -15,10 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 from handful.core.arrays import Array
-from handful.core.parameters import Number
+from handful.core.parameters import Count, Part, Whole
 from handful.methods._pyod import detect
-from handful.methods.contract import BY_SHOTS, Info, Solution
-from handful.methods.registry import register
+from handful.methods.registry import BY_SHOTS, Info, Solution, register
 
 INFO = Info(
     name="iforest",
@@ -27,34 +26,23 @@ INFO = Info(
     authors="Liu, Ting, Zhou",
     year=2008,
     paper="Isolation Forest (ICDM 2008)",
-    paradigm="inductive",
     setting="detector",
-    preparation=("base", "l2"),
-    score="rank",
     summary="Outlier score: how few random cuts isolate an item. Classes as SimpleShot.",
     new_items="by the forest of the examples",
     by_shots={"max_features": {"1": 0.5, "5": 0.75}},
     extra="ood",
-    state={"support": "1 S D", "labels": "1 S"},
 )
 
 
-@register(
-    INFO,
-    rules={
-        "trees": Number(1, closed=True, whole=True),
-        "max_features": Number(0, 1, closed=True, optional=True),
-        "random_state": Number(0, closed=True, whole=True),
-    },
-)
+@register(INFO)
 def iforest(
     support: Array,
     labels: Array,
     query: Array,
     *,
-    trees: int = 100,
-    max_features: float = BY_SHOTS,
-    random_state: int = 0,
+    trees: Count = 100,
+    max_features: Part = BY_SHOTS,
+    random_state: Whole = 0,
 ) -> Solution:
     """Score queries by an isolation forest of the examples.
 

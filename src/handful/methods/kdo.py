@@ -7,9 +7,7 @@ equal sizes, a little. Without a share it is run at sixteen shares, and their an
 share is. It is the quicker half of the default method, better on features of a good backbone, and worse on tables of
 measurements.
 
-The handful project, 2026. Each query is compared with every known class, by the cosine to its prototype and by a kernel
-density of its members, and with a kernel density of the outliers. A bias holds the outliers at their expected share;
-further biases pull the known classes towards equal sizes. The equations are in `handful.engines.density`. ::
+The handful project, 2026. The equations of the logits l and the biases are in `handful.engines.density`. ::
 
     P(class k or outlier | i, g) = softmax(l_i + bias) at the share g
     P(class k or outlier | i)    = sum_g weight(g) P(... | i, g),   outlier score o_i = P(outlier | i)
@@ -28,15 +26,13 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, as_like, class_count, with_unknown
-from handful.core.parameters import SHARE, Number, OneOf, Rule, inner_share, is_auto
+from handful.core.parameters import Count, OutlierShare, inner_share, is_auto
 from handful.engines import share
-from handful.engines.density import Densities, Kernels, densities, kernels, score_items
+from handful.engines.density import Densities, densities, kernels, score_items
 from handful.engines.density_kernel import can_solve, solve
-from handful.engines.loss import BACKENDS
 from handful.engines.neighbours import Neighbours, smooth
 from handful.engines.share import Share
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.methods.registry import Backend, Info, Solution, register
 
 INFO = Info(
     name="kdo",
@@ -46,7 +42,6 @@ INFO = Info(
     year=2026,
     paper="none: docs/reference/methods.md has the equations",
     paradigm="transductive",
-    setting="open-set",
     preparation=("signed(0.6)", "l2", "task", "l2"),
     score="probability",
     summary=(
@@ -65,13 +60,6 @@ INFO = Info(
         "beta": "1",
     },
 )
-
-RULES: dict[str, Rule] = {
-    "outlier_share": SHARE,
-    "neighbours": Number(1, closed=True, whole=True),
-    "passes": Number(1, closed=True, whole=True),
-    "backend": OneOf(BACKENDS),
-}
 
 
 def state_of(items: Neighbours, belief: Belief) -> dict[str, Array]:
@@ -106,24 +94,17 @@ def score_new(state: dict[str, Array], items: Array, *, neighbours: int = 10, **
     return answer(e / xp.sum(e, axis=2, keepdims=True), state["weights"])
 
 
-@register(
-    INFO,
-    rules=RULES,
-    score_new=score_new,
-    chunk_factor=1 / 2,
-    estimates_share=True,
-    max_queries=share.MAX_QUERIES,
-)
+@register(INFO, score_new=score_new, chunk_factor=1 / 2, estimates_share=True, max_queries=share.MAX_QUERIES)
 def kdo(
     support: Array,
     labels: Array,
     query: Array,
     unknown: Array | None = None,
     *,
-    outlier_share: Any = "auto",
-    neighbours: int = 10,
-    passes: int = 11,
-    backend: str = "auto",
+    outlier_share: OutlierShare = "auto",
+    neighbours: Count = 10,
+    passes: Count = 11,
+    backend: Backend = "auto",
 ) -> Solution:
     """Solve tasks by kernel densities of the known classes and of the outliers.
 
@@ -143,12 +124,7 @@ def kdo(
     """
     ways = class_count(labels)
     support, labels = with_unknown(support, labels, unknown)
-    return _solution(
-        *smooth_and_believe(support, labels, query, ways, outlier_share, neighbours, passes, backend), passes
-    )
-
-
-def _solution(items: Neighbours, belief: Belief, passes: int) -> Solution:
+    items, belief = smooth_and_believe(support, labels, query, ways, outlier_share, neighbours, passes, backend)
     return Solution(
         *answer(belief.end.probabilities, belief.weights), state_of(items, belief), belief.outlier_share, passes,
         share_interval=belief.interval, is_calibrated=belief.interval is not None, share_posterior=belief.above,
@@ -157,24 +133,12 @@ def _solution(items: Neighbours, belief: Belief, passes: int) -> Solution:
 
 @dataclass
 class Belief:
-    """What is believed of the share of outliers, and KDO at each share that may be true.
+    """What is believed of the share of outliers, and KDO at each share that may be true."""
 
-    Parameters
-    ----------
-    outlier_share : float or array [B]
-        The share that was given, or the estimate.
-    weights : array [B, G]
-        How probable each share is.
-    end : Densities
-        KDO at each share.
-    posterior : Share, optional
-        The posterior, if the share was estimated.
-    """
-
-    outlier_share: Any
-    weights: Array
-    end: Densities
-    posterior: Share | None = None
+    outlier_share: Any  # a number or [B]: the share that was given, or the estimate
+    weights: Array  # [B, G], how probable each share is
+    end: Densities  # KDO at each share
+    posterior: Share | None = None  # if the share was estimated
 
     @property
     def interval(self) -> np.ndarray | None:
@@ -200,28 +164,12 @@ def smooth_and_believe(
     """Smooth the prepared items, and run KDO at the share that is given, or at all shares that may be true."""
     if is_auto(outlier_share):
         items, posterior = share.smooth_and_estimate(support, codes, query, ways, neighbours, backend)
-        return items, _belief_of(posterior, query)
+        assert posterior.end is not None
+        return items, Belief(posterior.estimate, as_like(posterior.weights, query), posterior.end, posterior)
+    column = as_like(np.reshape(inner_share(outlier_share), (-1, 1)), query)  # [1, 1], or [B, 1]: one for each task
     if can_solve(backend, support, query):
-        items, end, _ = solve(support, codes, query, ways, neighbours, as_column(outlier_share, query), passes)
-        return items, Belief(outlier_share, np.ones_like(end.bias[..., 0]), end)
-    items = smooth(support, query, neighbours)
-    return items, believe(outlier_share, kernels(items, codes, ways), codes, passes)
-
-
-def believe(outlier_share: Any, kernel: Kernels, labels: Array, passes: int) -> Belief:
-    """Run KDO at the share that is given, or at all shares that may be true."""
-    if is_auto(outlier_share):
-        return _belief_of(share.estimate(kernel, labels), kernel.h)
-    xp = array_namespace(kernel.h)
-    end = densities(kernel, as_column(outlier_share, kernel.h), passes)
-    return Belief(outlier_share, xp.ones_like(end.bias[..., 0]), end)
-
-
-def _belief_of(posterior: Share, like: Array) -> Belief:
-    assert posterior.end is not None
-    return Belief(posterior.estimate, as_like(posterior.weights, like), posterior.end, posterior)
-
-
-def as_column(outlier_share: Any, like: Array) -> Array:
-    """One share for all tasks as [1, 1], or one share for each task as [B, 1]."""
-    return as_like(np.reshape(inner_share(outlier_share), (-1, 1)), like)
+        items, end, _ = solve(support, codes, query, ways, neighbours, column, passes)
+    else:
+        items = smooth(support, query, neighbours)
+        end = densities(kernels(items, codes, ways), column, passes)
+    return items, Belief(outlier_share, array_namespace(query).ones_like(end.bias[..., 0]), end)

@@ -15,9 +15,8 @@ from __future__ import annotations
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, squared_distances
-from handful.core.parameters import Number
-from handful.methods.contract import BY_SHOTS, Info, Solution
-from handful.methods.registry import register
+from handful.core.parameters import Count
+from handful.methods.registry import BY_SHOTS, Info, Solution, register
 from handful.methods.simpleshot import simpleshot
 
 INFO = Info(
@@ -27,21 +26,16 @@ INFO = Info(
     authors="Ramaswamy, Rastogi, Shim",
     year=2000,
     paper="Efficient Algorithms for Mining Outliers from Large Data Sets (SIGMOD 2000)",
-    paradigm="inductive",
     setting="detector",
-    preparation=("base", "l2"),
-    score="rank",
     summary="Outlier score: mean distance to the nearest support items. Classes as SimpleShot.",
-    new_items="by the stored examples",
     by_shots={"k": {"1": 1, "5": 3}},
-    state={"support": "1 S D", "labels": "1 S"},
 )
 
 MIN_RELATIVE_DISTANCE = 0.1  # a squared distance below this part of its terms has lost a digit to rounding
 
 
-@register(INFO, chunk_factor=1 / 2, rules={"k": Number(1, closed=True, whole=True, optional=True)})
-def knn(support: Array, labels: Array, query: Array, *, k: int = BY_SHOTS) -> Solution:
+@register(INFO, chunk_factor=1 / 2)
+def knn(support: Array, labels: Array, query: Array, *, k: Count = BY_SHOTS) -> Solution:
     """Score queries by the mean distance to their nearest examples.
 
     Parameters

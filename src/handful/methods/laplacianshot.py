@@ -23,11 +23,9 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, at_least, products, softmax, squared_distances
-from handful.core.parameters import Number
+from handful.core.parameters import Count, NotNegative
 from handful.methods.bdcspn import rectified
-from handful.methods.contract import BY_SHOTS, Info, Solution
-from handful.methods.registry import register
-from handful.methods.scores import maxprob
+from handful.methods.registry import BY_SHOTS, Info, Solution, maxprob, register
 
 INFO = Info(
     name="laplacianshot",
@@ -39,7 +37,6 @@ INFO = Info(
     paradigm="transductive",
     setting="closed-set",
     preparation=("task", "l2"),
-    score="rank",
     summary="Distances to rectified prototypes, smoothed over each query's nearest neighbours in the pile.",
     new_items="with the votes of their nearest items of the pile",
     by_shots={"strength": {"1": 0.7, "5": 0.1}},
@@ -91,24 +88,15 @@ def score_new(
     return y, maxprob(y)
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    chunk_factor=1 / 4,
-    rules={
-        "neighbours": Number(1, closed=True, whole=True),
-        "strength": Number(0, closed=True, optional=True),
-        "rounds": Number(1, closed=True, whole=True),
-    },
-)
+@register(INFO, score_new=score_new, chunk_factor=1 / 4)
 def laplacianshot(
     support: Array,
     labels: Array,
     query: Array,
     *,
-    neighbours: int = 2,
-    strength: float = BY_SHOTS,
-    rounds: int = 20,
+    neighbours: Count = 2,
+    strength: NotNegative = BY_SHOTS,
+    rounds: Count = 20,
 ) -> Solution:
     """Solve tasks by distances to rectified prototypes and the votes of neighbours.
 

@@ -33,9 +33,8 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import FLOOR, Array, at_least, class_count, class_means, one_hot, products, sigmoid, softmax
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.core.arrays import FLOOR, Array, at_least, class_means, one_hot, products, sigmoid, softmax
+from handful.methods.registry import Info, Solution, register
 
 INFO = Info(
     name="meta_bce",
@@ -44,9 +43,6 @@ INFO = Info(
     authors="Kozerawski, Turk",
     year=2021,
     paper="One-Class Meta-Learning: Towards Generalizable Few-Shot Open-Set Classification (2021)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
     score="probability",
     summary=(
         "A one-class classifier for each class, in a representation learned on base classes; unknown is what all of "
@@ -67,7 +63,7 @@ def project(x: Array, base: Mapping[str, Array]) -> Array:
 def one_class(support: Array, labels: Array, base: Mapping[str, Array]) -> dict[str, Array]:
     """Means [B, N, D], squared gates [B, N, D] and thresholds [B, N] of the classes."""
     xp = array_namespace(support)
-    onehot = one_hot(labels, class_count(labels), like=support)
+    onehot = one_hot(labels, like=support)
     means = class_means(project(support, base), onehot)
     gates = xp.exp(2 * (xp.tanh(means @ base["inner"]) @ base["outer"]))
     thresholds = base["threshold"][0] + base["threshold"][1] / xp.sum(onehot, axis=1)

@@ -13,11 +13,12 @@ Schölkopf, Platt, Shawe-Taylor, Smola, Williamson: "Estimating the Support of a
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from handful.core.arrays import Array
-from handful.core.parameters import Number, OneOf
+from handful.core.parameters import OneOf, Positive
 from handful.methods._pyod import detect
-from handful.methods.contract import BY_SHOTS, Info, Solution
-from handful.methods.registry import register
+from handful.methods.registry import BY_SHOTS, Info, Solution, register
 
 INFO = Info(
     name="ocsvm",
@@ -26,20 +27,23 @@ INFO = Info(
     authors="Schölkopf, Platt, Shawe-Taylor, Smola, Williamson",
     year=2001,
     paper="Estimating the Support of a High-Dimensional Distribution (Neural Computation 2001)",
-    paradigm="inductive",
     setting="detector",
-    preparation=("base", "l2"),
-    score="rank",
     summary="Outlier score: signed distance to the surface that holds the examples. Classes as SimpleShot.",
     new_items="by the surface around the examples",
     by_shots={"kernel": {"1": "linear", "5": "poly"}},
     extra="ood",
-    state={"support": "1 S D", "labels": "1 S"},
 )
 
 
-@register(INFO, rules={"kernel": OneOf(("poly", "linear", "rbf", "sigmoid", None)), "tolerance": Number(0)})
-def ocsvm(support: Array, labels: Array, query: Array, *, kernel: str = BY_SHOTS, tolerance: float = 1e-3) -> Solution:
+@register(INFO)
+def ocsvm(
+    support: Array,
+    labels: Array,
+    query: Array,
+    *,
+    kernel: Annotated[str, OneOf(("poly", "linear", "rbf", "sigmoid"))] = BY_SHOTS,
+    tolerance: Positive = 1e-3,
+) -> Solution:
     """Score queries by a one-class support vector machine of the examples.
 
     Parameters

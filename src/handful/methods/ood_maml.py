@@ -30,16 +30,15 @@ steps. With w = 0 and fakes of no weight, one step gives the inner product with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import Array, class_count, one_hot, products, sigmoid, softmax, unit
-from handful.core.parameters import Number
-from handful.methods.contract import Info, Solution
+from handful.core.arrays import Array, one_hot, products, sigmoid, softmax, unit
+from handful.core.parameters import Whole
 from handful.methods.meta_bce import project, rejection
-from handful.methods.registry import register
+from handful.methods.registry import Info, Solution, register
 
 STEPS, ADVERSARIAL_STEPS = 5, 3  # what the head is learned with
 
@@ -50,9 +49,6 @@ INFO = Info(
     authors="Jeong, Kim",
     year=2020,
     paper="OOD-MAML: Meta-Learning for Few-Shot Out-of-Distribution Detection and Classification (NeurIPS 2020)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
     score="probability",
     summary=(
         "A detector for each class, adapted by a few gradient steps from a start that was learned on base classes, "
@@ -65,37 +61,16 @@ INFO = Info(
 )
 
 
-def same(gradient: Array) -> Array:
-    """The gradient as it is, which gives second-order MAML; another function may cut it off, for first-order MAML."""
-    return gradient
-
-
 def features(x: Array, base: Mapping[str, Array]) -> Array:
     """What the detectors see of prepared features [..., D]."""
     return unit(project(x, base))
 
 
-def descend(
-    examples: Array, shares: Array, fakes: Array, base: Mapping[str, Array], steps: int, cut: Callable[[Array], Array]
-) -> tuple[Array, Array]:
-    """Adapt the detectors of the classes from the initial one.
+def descend(examples: Array, shares: Array, fakes: Array, base: Mapping[str, Array], steps: int) -> tuple[Array, Array]:
+    """Adapt the detectors of the classes from the initial one: weights [B, N, D] and biases [B, N].
 
-    Parameters
-    ----------
-    examples, shares : arrays [B, S, D], [B, S, N]
-        Features of the examples, and their weight in the loss of each class: 1 / n_j for its own, 0 for others.
-    fakes : array [B, N, F, D]
-        The outliers of each class.
-    base : mapping of str to array
-        The learned arrays.
-    steps : int
-        The number of gradient steps.
-    cut : callable
-        Called with each gradient.
-
-    Returns
-    -------
-    weights, biases : arrays [B, N, D], [B, N]
+    `shares` [B, S, N] are the weights of the examples [B, S, D] in the loss of each class: 1 / n_j for its own, 0 for
+    others. `fakes` [B, N, F, D] are the outliers of each class.
     """
     xp = array_namespace(examples)
     zeros = xp.zeros_like(fakes[:, :, 0])
@@ -106,7 +81,7 @@ def descend(
         push = sigmoid((fakes @ w[..., None])[..., 0] + b[..., None]) / fakes.shape[2]  # [B, N, F], of CE(fakes, out)
         slope_w = (push[..., None, :] @ fakes)[..., 0, :] - xp.matrix_transpose(pull) @ examples
         slope_b = xp.sum(push, axis=-1) - xp.sum(pull, axis=1)
-        w, b = w - rates[0] * cut(slope_w), b - rates[1] * cut(slope_b)
+        w, b = w - rates[0] * slope_w, b - rates[1] * slope_b
     return w, b
 
 
@@ -116,22 +91,21 @@ def adapt(
     base: Mapping[str, Array],
     steps: int = STEPS,
     adversarial_steps: int = ADVERSARIAL_STEPS,
-    cut: Callable[[Array], Array] = same,
 ) -> dict[str, Array]:
     """The adapted detectors: weights [B, N, D] and biases [B, N]."""
     xp = array_namespace(support)
     examples = features(support, base)
-    onehot = one_hot(labels, class_count(labels), like=support)
+    onehot = one_hot(labels, like=support)
     shares = onehot / xp.sum(onehot, axis=1, keepdims=True)
     fakes = unit(base["fakes"]) + xp.zeros_like(examples[:, :1])[:, None] + xp.zeros_like(onehot[:, 0])[..., None, None]
     outliers = fakes
     if adversarial_steps:
-        w, _ = descend(examples, shares, fakes, base, 1, cut)
-        direction = cut(-unit(w))[:, :, None]  # of the gradient: that of a linear detector is -(1 - p) w everywhere
+        w, _ = descend(examples, shares, fakes, base, 1)
+        direction = -unit(w)[:, :, None]  # of the gradient: that of a linear detector is -(1 - p) w everywhere
         for _ in range(adversarial_steps):
             fakes = unit(fakes - xp.exp(base["log_fake_steps"])[:, None] * direction)
         outliers = xp.concat([outliers, fakes], axis=2)
-    weights, biases = descend(examples, shares, outliers, base, steps, cut)
+    weights, biases = descend(examples, shares, outliers, base, steps)
     return {"weights": weights, "biases": biases}
 
 
@@ -146,19 +120,15 @@ def score_new(state: dict[str, Array], items: Array, *, base: Any = None, **_: A
     return softmax(s), rejection(s, base)
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    rules={"steps": Number(0, closed=True, whole=True), "adversarial_steps": Number(0, closed=True, whole=True)},
-)
+@register(INFO, score_new=score_new)
 def ood_maml(
     support: Array,
     labels: Array,
     query: Array,
     *,
     base: Any = None,
-    steps: int = STEPS,
-    adversarial_steps: int = ADVERSARIAL_STEPS,
+    steps: Whole = STEPS,
+    adversarial_steps: Whole = ADVERSARIAL_STEPS,
 ) -> Solution:
     """Solve tasks by a detector for each class, adapted from a learned start with learned fake outliers.
 

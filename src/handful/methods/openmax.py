@@ -23,6 +23,8 @@ fit is switched off: p = softmax of [-d_1 .. -d_N, 0].
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 from array_api_compat import array_namespace
 
@@ -37,9 +39,8 @@ from handful.core.arrays import (
     squared_distances,
     to_numpy,
 )
-from handful.core.parameters import Number, OneOf
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.core.parameters import Count, Flag, Number
+from handful.methods.registry import Info, Solution, register
 
 INFO = Info(
     name="openmax",
@@ -48,30 +49,23 @@ INFO = Info(
     authors="Bendale, Boult",
     year=2016,
     paper="Towards Open Set Deep Networks (CVPR 2016)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
-    score="rank",
     summary="Revises the activations of the top classes by Weibull models of how far their own examples lie.",
     new_items="by the class means and their Weibull models",
-    state={"support": "1 S D", "labels": "1 S"},
 )
 
 MIN_EXAMPLES_PER_FIT = 10  # a class with fewer has no Weibull model of its own
 MIN_DISTANCE = 1e-6  # examples closer than this to the mean of the others are copies that differ by rounding
 
 
-@register(
-    INFO,
-    chunk_factor=4,
-    rules={
-        "weibull": OneOf((True, False)),
-        "alpha": Number(1, closed=True, whole=True),
-        "tail": Number(2, closed=True, whole=True),
-    },
-)
+@register(INFO, chunk_factor=4)
 def openmax(
-    support: Array, labels: Array, query: Array, *, weibull: bool = True, alpha: int = 3, tail: int = 20
+    support: Array,
+    labels: Array,
+    query: Array,
+    *,
+    weibull: Flag = True,
+    alpha: Count = 3,
+    tail: Annotated[int, Number(2, closed=True, whole=True)] = 20,
 ) -> Solution:
     """Solve tasks by activations that Weibull models revise.
 

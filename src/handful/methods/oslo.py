@@ -24,10 +24,9 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import Array, class_count, class_means, cosine_to, one_hot, sigmoid, softmax
-from handful.core.parameters import Number
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.core.arrays import Array, class_means, cosine_to, one_hot, sigmoid, softmax
+from handful.core.parameters import Count, Positive
+from handful.methods.registry import Info, Solution, register
 
 INFO = Info(
     name="oslo",
@@ -37,9 +36,7 @@ INFO = Info(
     year=2023,
     paper="Open-Set Likelihood Maximization for Few-Shot Learning (CVPR 2023)",
     paradigm="transductive",
-    setting="open-set",
     preparation=("task", "l2"),
-    score="rank",
     summary=(
         "Inlierness, soft assignments and prototypes in turn, so that likely outliers hardly move the prototypes."
     ),
@@ -65,19 +62,15 @@ def score_new(
     return softmax(cosine_to(items, rounds[:, -1])), sigmoid(-logit)
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    rules={"rounds": Number(1, closed=True, whole=True), "lambda_xi": Number(0), "lambda_z": Number(0)},
-)
+@register(INFO, score_new=score_new)
 def oslo(
     support: Array,
     labels: Array,
     query: Array,
     *,
-    rounds: int = 2,
-    lambda_xi: float = 0.05,
-    lambda_z: float = 0.1,
+    rounds: Count = 2,
+    lambda_xi: Positive = 0.05,
+    lambda_z: Positive = 0.1,
 ) -> Solution:
     """Solve tasks by updating inlierness, assignments and prototypes in turn.
 
@@ -91,8 +84,8 @@ def oslo(
         Softness lambda_z of the assignments.
     """
     xp = array_namespace(support)
-    ways = class_count(labels)
-    onehot = one_hot(labels, ways, like=support)
+    onehot = one_hot(labels, like=support)
+    ways = onehot.shape[-1]
     of_support, shots = xp.matrix_transpose(onehot) @ support, xp.sum(onehot, axis=-2)
     c = class_means(support, onehot)
     prototypes, z = [c], 1 / ways

@@ -22,11 +22,10 @@ from __future__ import annotations
 from typing import Any
 
 from handful.core.arrays import Array, class_count, cosine_to, softmax, with_unknown
-from handful.core.parameters import Number, OneOf
+from handful.core.parameters import NotNegative, Positive, Whole
 from handful.engines.descent import descend
-from handful.engines.loss import BACKENDS, InfoMax
-from handful.methods.contract import BY_SHOTS, Info, Solution
-from handful.methods.registry import register
+from handful.engines.loss import InfoMax
+from handful.methods.registry import BY_SHOTS, Backend, Info, Solution, register
 
 INFO = Info(
     name="ostim",
@@ -36,9 +35,7 @@ INFO = Info(
     year=2022,
     paper="Model-Agnostic Few-Shot Open-Set Recognition (arXiv 2206.09236)",
     paradigm="transductive",
-    setting="open-set",
     preparation=("task",),
-    score="rank",
     summary=(
         "Information maximisation over N + 1 outputs, the outlier logit being minus the mean of the class logits."
     ),
@@ -48,42 +45,25 @@ INFO = Info(
 )
 
 
-def loss_head(ways: int, lambda_co: float = 0.0, lambda_ma: float = 0.0) -> InfoMax:
-    """The head of the descent, which computes the loss."""
-    outputs = ways + 1
-    return InfoMax(co=[lambda_co] * outputs, ma=[lambda_ma] * outputs, w=[1.0] * outputs, outlier="mean")
-
-
 def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.0, **_: Any) -> tuple[Array, Array]:
     """Score new items by the learned prototypes."""
     logits = temperature * cosine_to(items, state["prototypes"])
-    return softmax(logits), loss_head(logits.shape[-1]).probabilities(logits)[..., -1]
+    return softmax(logits), InfoMax([0.0], [0.0], [1.0], outlier="mean").probabilities(logits)[..., -1]
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    rules={
-        "temperature": Number(0),
-        "steps": Number(0, closed=True, whole=True, optional=True),
-        "learning_rate": Number(0),
-        "lambda_co": Number(0, closed=True),
-        "lambda_ma": Number(0, closed=True),
-        "backend": OneOf(BACKENDS),
-    },
-)
+@register(INFO, score_new=score_new)
 def ostim(
     support: Array,
     labels: Array,
     query: Array,
     unknown: Array | None = None,
     *,
-    temperature: float = 10.0,
-    steps: int = BY_SHOTS,
-    learning_rate: float = 0.001,
-    lambda_co: float = 0.1,
-    lambda_ma: float = 1.0,
-    backend: str = "auto",
+    temperature: Positive = 10.0,
+    steps: Whole = BY_SHOTS,
+    learning_rate: Positive = 0.001,
+    lambda_co: NotNegative = 0.1,
+    lambda_ma: NotNegative = 1.0,
+    backend: Backend = "auto",
 ) -> Solution:
     """Solve tasks by maximising information over N + 1 outputs.
 
@@ -104,12 +84,10 @@ def ostim(
     backend : {"auto", "array"}, default "auto"
         How to compute: "auto" uses the kernels in C where they are there, "array" NumPy or torch alone.
     """
-    ways = class_count(labels)
-    head = loss_head(ways, lambda_co, lambda_ma)
+    head = InfoMax(co=[lambda_co], ma=[lambda_ma], w=[1.0], outlier="mean")
     end = descend(
-        *with_unknown(support, labels, unknown), query, head, ways=ways,
-        temperature=temperature, steps=steps, learning_rate=learning_rate,
-        learn=("prototypes",), backend=backend,
+        *with_unknown(support, labels, unknown), query, head, ways=class_count(labels), temperature=temperature,
+        steps=steps, learning_rate=learning_rate, learn=("prototypes",), backend=backend,
     )  # fmt: skip
     p, scores = softmax(end.query_logits), end.query_probabilities[..., -1]
     return Solution(p, scores, {"prototypes": end.prototypes}, n_iter=steps)

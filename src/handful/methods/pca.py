@@ -16,10 +16,9 @@ from __future__ import annotations
 import numpy as np
 
 from handful.core.arrays import Array, as_like, to_numpy
-from handful.core.parameters import Number
+from handful.core.parameters import Count, Whole
 from handful.methods._pyod import detect
-from handful.methods.contract import BY_SHOTS, Info, Solution
-from handful.methods.registry import register
+from handful.methods.registry import BY_SHOTS, Info, Solution, register
 
 INFO = Info(
     name="pca",
@@ -28,26 +27,18 @@ INFO = Info(
     authors="Shyu, Chen, Sarinnapakorn, Chang",
     year=2003,
     paper="A Novel Anomaly Detection Scheme Based on Principal Component Classifier (ICDM workshops 2003)",
-    paradigm="inductive",
     setting="detector",
-    preparation=("base", "l2"),
-    score="rank",
     summary="Outlier score: distance to the leading directions of the examples. Classes as SimpleShot.",
     new_items="by the directions of the examples",
     by_shots={"components": {"1": 2, "5": 1}},
     extra="ood",
-    state={"support": "1 S D", "labels": "1 S"},
 )
 
 
-@register(
-    INFO,
-    rules={
-        "components": Number(1, closed=True, whole=True, optional=True),
-        "random_state": Number(0, closed=True, whole=True),
-    },
-)
-def pca(support: Array, labels: Array, query: Array, *, components: int = BY_SHOTS, random_state: int = 0) -> Solution:
+@register(INFO)
+def pca(
+    support: Array, labels: Array, query: Array, *, components: Count = BY_SHOTS, random_state: Whole = 0
+) -> Solution:
     """Score queries by the principal components of the examples.
 
     Parameters

@@ -25,10 +25,8 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import Array, class_count, class_means, one_hot, products, softmax
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
-from handful.methods.scores import maxprob
+from handful.core.arrays import Array, class_means, one_hot, products, softmax
+from handful.methods.registry import Info, Solution, maxprob, register
 
 INFO = Info(
     name="peeler",
@@ -37,10 +35,6 @@ INFO = Info(
     authors="Liu, Kang, Li, Hua, Vasconcelos",
     year=2020,
     paper="Few-Shot Open-Set Recognition Using Meta-Learning (CVPR 2020)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
-    score="rank",
     summary=(
         "A Gaussian for each class, its spread predicted by a head that was taught on base classes to "
         "leave unknowns undecided."
@@ -55,7 +49,7 @@ INFO = Info(
 def gaussians(support: Array, labels: Array, base: Mapping[str, Array]) -> dict[str, Array]:
     """Means and diagonal precisions of the classes, [B, N, D] each."""
     xp = array_namespace(support)
-    onehot = one_hot(labels, class_count(labels), like=support)
+    onehot = one_hot(labels, like=support)
     precision = xp.exp(base["log_precision"] + xp.tanh(support @ base["inner"]) @ base["outer"])
     return {"means": class_means(support, onehot), "precision": class_means(precision, onehot)}
 

@@ -25,12 +25,10 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import Array, class_count, class_means, one_hot, softmax, squared_distances
-from handful.core.parameters import Number
+from handful.core.arrays import Array, class_means, one_hot, softmax, squared_distances
+from handful.core.parameters import Count, NotNegative, Positive, Whole
 from handful.engines.descent import Adam
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
-from handful.methods.scores import maxprob
+from handful.methods.registry import Info, Solution, maxprob, register
 
 INFO = Info(
     name="poodle",
@@ -39,10 +37,7 @@ INFO = Info(
     authors="Le, Nguyen, Nguyen, Tran, Nguyen, Hua",
     year=2021,
     paper="POODLE: Improving Few-shot Learning via Penalizing Out-of-Distribution Samples (NeurIPS 2021)",
-    paradigm="inductive",
     setting="closed-set",
-    preparation=("base", "l2"),
-    score="rank",
     summary="Prototypes moved by gradient descent towards the support and away from items of base classes.",
     new_items="by the learned prototypes and scale",
     needs="base",
@@ -82,31 +77,19 @@ def slopes(
     return scale * (pull - weight[..., None] * prototypes), -0.5 * total[:, None, None]
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    chunk_factor=4,
-    rules={
-        "steps": Number(0, closed=True, whole=True),
-        "learning_rate": Number(0),
-        "alpha": Number(0, closed=True),
-        "beta": Number(0, closed=True),
-        "scale": Number(0),
-        "negatives": Number(1, closed=True, whole=True),
-    },
-)
+@register(INFO, score_new=score_new, chunk_factor=4)
 def poodle(
     support: Array,
     labels: Array,
     query: Array,
     *,
     base: Any = None,
-    steps: int = 100,
-    learning_rate: float = 1e-3,
-    alpha: float = 1.0,
-    beta: float = 0.5,
-    scale: float = 10.0,
-    negatives: int = 400,
+    steps: Whole = 100,
+    learning_rate: Positive = 1e-3,
+    alpha: NotNegative = 1.0,
+    beta: NotNegative = 0.5,
+    scale: Positive = 10.0,
+    negatives: Count = 400,
 ) -> Solution:
     """Solve tasks by prototypes that move towards the examples and away from items of base classes.
 
@@ -128,7 +111,7 @@ def poodle(
         How many items of the base are used, at most.
     """
     xp = array_namespace(support)
-    onehot = one_hot(labels, class_count(labels), like=support)
+    onehot = one_hot(labels, like=support)
     others = base["negatives"][:, :negatives]
     prototypes = class_means(support, onehot)
     factor = xp.zeros_like(prototypes[:, :1, :1]) + scale

@@ -24,10 +24,9 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, as_like, class_count, one_hot, products, softmax
-from handful.core.parameters import Number
+from handful.core.parameters import NotNegative, Positive, Whole
 from handful.engines.descent import Adam
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.methods.registry import Info, Solution, register
 
 INFO = Info(
     name="proser",
@@ -36,10 +35,6 @@ INFO = Info(
     authors="Zhou, Ye, Zhan",
     year=2021,
     paper="Learning Placeholders for Open-Set Recognition (CVPR 2021)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
-    score="rank",
     summary="A linear head with a dummy class that is trained to come second everywhere.",
     new_items="by the trained head",
     state={"weight": "1 M D", "bias": "1 M"},
@@ -52,26 +47,16 @@ def score_new(state: dict[str, Array], items: Array, **_: Any) -> tuple[Array, A
     return softmax(logits[..., :-1]), logits[..., -1]
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    chunk_factor=4,
-    rules={
-        "steps": Number(0, closed=True, whole=True),
-        "learning_rate": Number(0),
-        "lambda_dummy": Number(0, closed=True),
-        "random_state": Number(0, closed=True, whole=True),
-    },
-)
+@register(INFO, score_new=score_new, chunk_factor=4)
 def proser(
     support: Array,
     labels: Array,
     query: Array,
     *,
-    steps: int = 50,
-    learning_rate: float = 1e-3,
-    lambda_dummy: float = 0.1,
-    random_state: int = 0,
+    steps: Whole = 50,
+    learning_rate: Positive = 1e-3,
+    lambda_dummy: NotNegative = 0.1,
+    random_state: Whole = 0,
 ) -> Solution:
     """Solve tasks by a linear head with a dummy class, trained on the examples.
 

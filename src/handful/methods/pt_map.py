@@ -26,11 +26,9 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import Array, class_count, class_means, logsumexp, one_hot, softmax, squared_distances
-from handful.core.parameters import Number
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
-from handful.methods.scores import maxprob
+from handful.core.arrays import Array, class_means, logsumexp, one_hot, softmax, squared_distances
+from handful.core.parameters import Count, Part, Positive
+from handful.methods.registry import Info, Solution, maxprob, register
 
 INFO = Info(
     name="pt_map",
@@ -42,7 +40,6 @@ INFO = Info(
     paradigm="transductive",
     setting="closed-set",
     preparation=("power(0.5)", "l2", "task"),
-    score="rank",
     summary=(
         "Optimal transport of the queries to prototypes, with classes of equal size, repeated as prototypes move."
     ),
@@ -88,20 +85,9 @@ def score_new(state: dict[str, Array], items: Array, *, sharpness: float = 10.0,
     return p, maxprob(p)
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    chunk_factor=4,
-    rules={"rounds": Number(1, closed=True, whole=True), "rate": Number(0, 1, closed=True), "sharpness": Number(0)},
-)
+@register(INFO, score_new=score_new, chunk_factor=4)
 def pt_map(
-    support: Array,
-    labels: Array,
-    query: Array,
-    *,
-    rounds: int = 10,
-    rate: float = 0.2,
-    sharpness: float = 10.0,
+    support: Array, labels: Array, query: Array, *, rounds: Count = 10, rate: Part = 0.2, sharpness: Positive = 10.0
 ) -> Solution:
     """Solve tasks by optimal transport of the queries to prototypes, with classes of equal size.
 
@@ -115,8 +101,8 @@ def pt_map(
         Factor kappa of the squared distances.
     """
     xp = array_namespace(support)
-    ways = class_count(labels)
-    onehot = one_hot(labels, ways, like=support)
+    onehot = one_hot(labels, like=support)
+    ways = onehot.shape[-1]
     of_support, shots = xp.matrix_transpose(onehot) @ support, xp.sum(onehot, axis=-2)
     c, squares = class_means(support, onehot), xp.vecdot(query, query)
     column_sum = query.shape[1] // ways

@@ -22,10 +22,10 @@ from __future__ import annotations
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, softmax
+from handful.core.parameters import Part
 from handful.engines.gaussian import Gaussian
-from handful.methods.contract import Info, Solution
-from handful.methods.gda import RULES, class_distances
-from handful.methods.registry import register
+from handful.methods.gda import class_distances
+from handful.methods.registry import Info, Solution, register
 
 INFO = Info(
     name="relative_mahalanobis",
@@ -34,18 +34,12 @@ INFO = Info(
     authors="Ren, Fort, Liu, Roy, Padhy, Lakshminarayanan",
     year=2021,
     paper="A Simple Fix to Mahalanobis Distance for Improving Near-OOD Detection (arXiv 2106.09022)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
-    score="rank",
     summary="Outlier score: the Mahalanobis distance to the nearest class minus that to one Gaussian of all examples.",
-    new_items="by the stored examples",
-    state={"support": "1 S D", "labels": "1 S"},
 )
 
 
-@register(INFO, rules=RULES)
-def relative_mahalanobis(support: Array, labels: Array, query: Array, *, shrinkage: float | None = None) -> Solution:
+@register(INFO)
+def relative_mahalanobis(support: Array, labels: Array, query: Array, *, shrinkage: Part | None = None) -> Solution:
     """Score queries by their distance to the nearest class, relative to that to all examples.
 
     Parameters

@@ -25,10 +25,9 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from handful.core.arrays import Array, class_count, class_means, one_hot, softmax, squared_distances
-from handful.core.parameters import Number
+from handful.core.parameters import NotNegative, Positive, Whole
 from handful.engines.descent import Adam
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.methods.registry import Info, Solution, register
 
 INFO = Info(
     name="rpl",
@@ -37,10 +36,6 @@ INFO = Info(
     authors="Chen, Qiao, Shi, Peng, Li, Huang, Pu, Tian",
     year=2020,
     paper="Learning Open Set Network with Discriminative Reciprocal Points (ECCV 2020)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
-    score="rank",
     summary="Learns for each class a point that stands for all it is not; the unknown stay near these points.",
     new_items="by the learned reciprocal points",
     state={"points": "1 N D"},
@@ -53,26 +48,16 @@ def score_new(state: dict[str, Array], items: Array, *, gamma: float = 1.0, **_:
     return softmax(gamma * d), -array_namespace(items).max(d, axis=-1)
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    chunk_factor=4,
-    rules={
-        "steps": Number(0, closed=True, whole=True),
-        "learning_rate": Number(0),
-        "gamma": Number(0),
-        "lambda_open": Number(0, closed=True),
-    },
-)
+@register(INFO, score_new=score_new, chunk_factor=4)
 def rpl(
     support: Array,
     labels: Array,
     query: Array,
     *,
-    steps: int = 100,
-    learning_rate: float = 0.01,
-    gamma: float = 1.0,
-    lambda_open: float = 0.1,
+    steps: Whole = 100,
+    learning_rate: Positive = 0.01,
+    gamma: Positive = 1.0,
+    lambda_open: NotNegative = 0.1,
 ) -> Solution:
     """Solve tasks by learning a reciprocal point for each class.
 

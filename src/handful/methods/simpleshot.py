@@ -15,11 +15,9 @@ Learning", 2019. With c_j the class means of the prepared support::
 
 from __future__ import annotations
 
-from handful.core.arrays import Array, class_count, class_means, cosine_to, one_hot, softmax
-from handful.core.parameters import Number
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
-from handful.methods.scores import maxprob
+from handful.core.arrays import Array, class_prototypes, cosine_to, softmax
+from handful.core.parameters import Positive
+from handful.methods.registry import Info, Solution, maxprob, register
 
 INFO = Info(
     name="simpleshot",
@@ -28,18 +26,14 @@ INFO = Info(
     authors="Wang, Chao, Weinberger, van der Maaten",
     year=2019,
     paper="SimpleShot: Revisiting Nearest-Neighbor Classification for Few-Shot Learning (arXiv 1911.04623)",
-    paradigm="inductive",
     setting="closed-set",
-    preparation=("base", "l2"),
-    score="rank",
     summary="The nearest class mean by cosine. Outlier score: minus the largest class probability.",
     new_items="by the class means",
-    state={"support": "1 S D", "labels": "1 S"},
 )
 
 
-@register(INFO, rules={"temperature": Number(0)})
-def simpleshot(support: Array, labels: Array, query: Array, *, temperature: float = 1.0) -> Solution:
+@register(INFO)
+def simpleshot(support: Array, labels: Array, query: Array, *, temperature: Positive = 1.0) -> Solution:
     """Solve tasks by the cosine to the class means.
 
     Parameters
@@ -47,6 +41,6 @@ def simpleshot(support: Array, labels: Array, query: Array, *, temperature: floa
     temperature : float, default 1.0
         The temperature tau: cosines are multiplied by it before the softmax.
     """
-    means = class_means(support, one_hot(labels, class_count(labels), like=support))
+    means = class_prototypes(support, labels)
     p = softmax(temperature * cosine_to(query, means))  # [B, Q, N]
     return Solution(p, maxprob(p))

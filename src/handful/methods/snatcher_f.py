@@ -24,11 +24,10 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import Array, one_hot, softmax, to_numpy
-from handful.core.parameters import Number
-from handful.methods.contract import Info, Solution
-from handful.methods.feat import adapt, class_prototypes, layer_norm, logits
-from handful.methods.registry import register
+from handful.core.arrays import Array, class_prototypes, one_hot, softmax, to_numpy
+from handful.core.parameters import Positive
+from handful.methods.feat import adapt, layer_norm, logits
+from handful.methods.registry import Info, Solution, register
 
 INFO = Info(
     name="snatcher_f",
@@ -37,10 +36,6 @@ INFO = Info(
     authors="Jeong, Choi, Kim",
     year=2021,
     paper="Few-shot Open-set Recognition by Transformation Consistency (CVPR 2021)",
-    paradigm="inductive",
-    setting="open-set",
-    preparation=("base", "l2"),
-    score="rank",
     summary=(
         "FEAT's classes; an item is unknown if the adapted prototypes move far when it takes the place of its class's."
     ),
@@ -94,9 +89,9 @@ def adapted_sets(
     return layer_norm(sets + softmax(projections @ xp.matrix_transpose(sets)) @ values, norm)
 
 
-@register(INFO, score_new=score_new, rules={"temperature": Number(0, optional=True)})
+@register(INFO, score_new=score_new)
 def snatcher_f(
-    support: Array, labels: Array, query: Array, *, base: Any = None, temperature: float | None = None
+    support: Array, labels: Array, query: Array, *, base: Any = None, temperature: Positive | None = None
 ) -> Solution:
     """Solve tasks by the classes of FEAT and by how far each item moves the adapted prototypes.
 

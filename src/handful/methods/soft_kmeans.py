@@ -26,20 +26,9 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import (
-    FLOOR,
-    Array,
-    at_least,
-    class_count,
-    class_means,
-    one_hot,
-    sigmoid,
-    softmax,
-    squared_distances,
-)
-from handful.core.parameters import Number
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
+from handful.core.arrays import FLOOR, Array, at_least, class_means, one_hot, sigmoid, softmax, squared_distances
+from handful.core.parameters import NotNegative, Positive, Whole
+from handful.methods.registry import Info, Solution, register
 
 INFO = Info(
     name="soft_kmeans",
@@ -49,9 +38,7 @@ INFO = Info(
     year=2018,
     paper="Meta-Learning for Semi-Supervised Few-Shot Classification (ICLR 2018)",
     paradigm="transductive",
-    setting="open-set",
     preparation=("task", "l2"),
-    score="rank",
     summary=(
         "Soft k-means from the class means with a distractor cluster in the middle, queries far from a class masked."
     ),
@@ -77,27 +64,17 @@ def score_new(
     return z[..., :-1], z[..., -1]
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    rules={
-        "rounds": Number(0, closed=True, whole=True),
-        "temperature": Number(0),
-        "radius": Number(0),
-        "beta": Number(0),
-        "gamma": Number(0, closed=True),
-    },
-)
+@register(INFO, score_new=score_new)
 def soft_kmeans(
     support: Array,
     labels: Array,
     query: Array,
     *,
-    rounds: int = 3,
-    temperature: float = 5.0,
-    radius: float = 1.0,
-    beta: float = 0.7,
-    gamma: float = 10.0,
+    rounds: Whole = 3,
+    temperature: Positive = 5.0,
+    radius: Positive = 1.0,
+    beta: Positive = 0.7,
+    gamma: NotNegative = 10.0,
 ) -> Solution:
     """Solve tasks by soft k-means with a distractor cluster and a mask.
 
@@ -115,7 +92,7 @@ def soft_kmeans(
         Slope gamma of the mask.
     """
     xp = array_namespace(support)
-    onehot = one_hot(labels, class_count(labels), like=support)
+    onehot = one_hot(labels, like=support)
     of_support, shots = xp.matrix_transpose(onehot) @ support, xp.sum(onehot, axis=-2)
     c, squares = class_means(support, onehot), xp.vecdot(query, query)
     for _ in range(rounds if query.shape[1] else 0):

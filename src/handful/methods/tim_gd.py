@@ -18,13 +18,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from handful.core.arrays import Array, class_count, cosine_to, softmax
-from handful.core.parameters import Number, OneOf
+from handful.core.arrays import Array, cosine_to, softmax
+from handful.core.parameters import NotNegative, Positive, Whole
 from handful.engines.descent import descend
-from handful.engines.loss import BACKENDS, InfoMax
-from handful.methods.contract import Info, Solution
-from handful.methods.registry import register
-from handful.methods.scores import maxprob
+from handful.engines.loss import InfoMax
+from handful.methods.registry import Backend, Info, Solution, maxprob, register
 
 INFO = Info(
     name="tim_gd",
@@ -36,7 +34,6 @@ INFO = Info(
     paradigm="transductive",
     setting="closed-set",
     preparation=("task", "l2"),
-    score="rank",
     summary="Gradient descent on the support's cross-entropy and the mutual information of queries and classes.",
     new_items="by the learned prototypes",
     state={"prototypes": "1 N D"},
@@ -49,34 +46,18 @@ def score_new(state: dict[str, Array], items: Array, *, temperature: float = 10.
     return p, maxprob(p)
 
 
-def loss_head(ways: int, lambda_co: float, lambda_ma: float) -> InfoMax:
-    """The head of the descent, which computes the loss."""
-    return InfoMax(co=[lambda_co] * ways, ma=[lambda_ma] * ways, w=[1.0] * ways)
-
-
-@register(
-    INFO,
-    score_new=score_new,
-    rules={
-        "temperature": Number(0),
-        "steps": Number(0, closed=True, whole=True),
-        "learning_rate": Number(0),
-        "lambda_co": Number(0, closed=True),
-        "lambda_ma": Number(0, closed=True),
-        "backend": OneOf(BACKENDS),
-    },
-)
+@register(INFO, score_new=score_new)
 def tim_gd(
     support: Array,
     labels: Array,
     query: Array,
     *,
-    temperature: float = 10.0,
-    steps: int = 50,
-    learning_rate: float = 1e-4,
-    lambda_co: float = 0.1,
-    lambda_ma: float = 1.0,
-    backend: str = "auto",
+    temperature: Positive = 10.0,
+    steps: Whole = 50,
+    learning_rate: Positive = 1e-4,
+    lambda_co: NotNegative = 0.1,
+    lambda_ma: NotNegative = 1.0,
+    backend: Backend = "auto",
 ) -> Solution:
     """Solve tasks by maximising the information between queries and classes.
 
@@ -96,7 +77,7 @@ def tim_gd(
         How to compute: "auto" uses the kernels in C where they are there, "array" NumPy or torch alone.
     """
     end = descend(
-        support, labels, query, loss_head(class_count(labels), lambda_co, lambda_ma),
+        support, labels, query, InfoMax(co=[lambda_co], ma=[lambda_ma], w=[1.0]),
         temperature=temperature, steps=steps, learning_rate=learning_rate, learn=("prototypes",), backend=backend,
     )  # fmt: skip
     p = softmax(end.query_logits)

@@ -40,24 +40,13 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from handful.core.arrays import (
-    Array,
-    at_least,
-    class_count,
-    logsumexp,
-    one_hot,
-    products,
-    softmax,
-    squared_distances,
-    unit,
-)
-from handful.core.parameters import Number
+from handful.core.arrays import Array, at_least, logsumexp, one_hot, products, softmax, squared_distances, unit
+from handful.core.parameters import Count, NotNegative, Part, Positive
 from handful.engines.gaussian import MIN_PART, MIN_SHRINKAGE
 from handful.engines.share import MAX_QUERIES
-from handful.methods.contract import Info, Solution
 from handful.methods.gda import around_means
 from handful.methods.laplacianshot import neighbour_graph, sum_votes
-from handful.methods.registry import register
+from handful.methods.registry import Info, Solution, register
 
 INFO = Info(
     name="transclip",
@@ -69,7 +58,6 @@ INFO = Info(
     paradigm="transductive",
     setting="closed-set",
     preparation=("task", "l2"),
-    score="rank",
     summary="A Gaussian mixture of examples and pile, with votes of neighbours. Outlier score: a low density.",
     new_items="by the final Gaussians, with the votes of their nearest items of the pile",
     state={"prototypes": "1 N D", "variances": "1 1 D", "pile": "1 Q D", "assignments": "1 Q N"},
@@ -117,31 +105,18 @@ def score_new(
     return softmax(logits + votes), _outlier_scores(logits)
 
 
-@register(
-    INFO,
-    score_new=score_new,
-    chunk_factor=1 / 4,
-    max_queries=MAX_QUERIES,
-    rules={
-        "rounds": Number(1, closed=True, whole=True),
-        "gamma": Number(0),
-        "shrinkage": Number(0, 1, closed=True),
-        "temperature": Number(0),
-        "neighbours": Number(1, closed=True, whole=True),
-        "strength": Number(0, closed=True),
-    },
-)
+@register(INFO, score_new=score_new, chunk_factor=1 / 4, max_queries=MAX_QUERIES)
 def transclip(
     support: Array,
     labels: Array,
     query: Array,
     *,
-    rounds: int = 10,
-    gamma: float = 2.0,
-    shrinkage: float = 1.0,
-    temperature: float = 5.0,
-    neighbours: int = 3,
-    strength: float = 3.0,
+    rounds: Count = 10,
+    gamma: Positive = 2.0,
+    shrinkage: Part = 1.0,
+    temperature: Positive = 5.0,
+    neighbours: Count = 3,
+    strength: NotNegative = 3.0,
 ) -> Solution:
     """Solve tasks by a Gaussian mixture of examples and pile, with the votes of neighbours.
 
@@ -164,7 +139,7 @@ def transclip(
     xp = array_namespace(support)
     support, query = unit(support), unit(query)
     n_query, of_pile = query.shape[1], 1 / max(query.shape[1], 1)
-    onehot = one_hot(labels, class_count(labels), like=support) * (gamma / support.shape[1])
+    onehot = one_hot(labels, like=support) * (gamma / support.shape[1])
     of_support, support_weights = xp.matrix_transpose(onehot) @ support, xp.sum(onehot, axis=-2)
     # Each item's assignments sum to 1, so that this sum of squares is the same in all rounds.
     squares = gamma * xp.mean(support * support, axis=1, keepdims=True)

@@ -17,7 +17,7 @@ import numpy as np
 from handful.core.base import HOW, is_base, read_base
 from handful.features import FeatureTable, read
 from handful.features.table import checked_mean
-from handful.methods.scores import SCORES
+from handful.methods.registry import SCORES
 from handful.project.items import of_files
 from handful.solving import get_solver
 from handful.solving.solver import needed_base
@@ -82,7 +82,7 @@ def base_parameters(method: str, means: Sequence[np.ndarray | None], file: Any, 
     if solver.info.needs == "base":
         if file is None:
             raise ValueError(
-                f"{solver.name} needs the base file of its backbone: give --base MODEL{BASE_FILE}, or a "
+                f"{solver.name} needs the base file of its backbone: give --set base=MODEL{BASE_FILE}, or a "
                 f"backbone MODEL.onnx with that file beside it, as `handful train` writes them; {HOW}"
             )
         needed_base(solver, file, dimension)
@@ -94,7 +94,7 @@ def base_parameters(method: str, means: Sequence[np.ndarray | None], file: Any, 
     if any(not np.array_equal(mean, stored_means[0]) for mean in stored_means):
         raise ValueError(
             f"the examples and the pile carry different base means, and {solver.name} centres on that: embed both with "
-            "the same --base, or give --base here"
+            "the same --base, or give --set base=FILE here"
         )
     if stored_means or file is not None:
         mean = stored_means[0] if stored_means else _fitting(read_base(file).mean, file, dimension, "the items have")

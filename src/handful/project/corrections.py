@@ -82,16 +82,15 @@ def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _csv_pairs(text: str) -> list[tuple[str, str]]:
-    pairs = []
-    with records(text, ",") as lines:
-        head = [unescape(cell.strip()) for cell in next(lines, (1, []))[1]]
-        if missing := [name for name in COLUMNS if head.count(name) != 1]:
-            raise ValueError(f"it must have one column {missing[0]!r}; the first line names the columns: path,label")
-        for line, row in lines:
-            if row and len(row) != len(head):
-                raise ValueError(f"line {line} has {len(row)} cells, but the first line {len(head)}")
-            if row:
-                pairs.append((unescape(row[head.index("path")]), unescape(row[head.index("label")])))
+    lines, pairs = records(text, ","), []
+    head = [unescape(cell.strip()) for cell in next(lines, (1, []))[1]]
+    if missing := [name for name in COLUMNS if head.count(name) != 1]:
+        raise ValueError(f"it must have one column {missing[0]!r}; the first line names the columns: path,label")
+    for line, row in lines:
+        if row and len(row) != len(head):
+            raise ValueError(f"line {line} has {len(row)} cells, but the first line {len(head)}")
+        if row:
+            pairs.append((unescape(row[head.index("path")]), unescape(row[head.index("label")])))
     return pairs
 
 

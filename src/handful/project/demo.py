@@ -18,7 +18,6 @@ from handful import report
 from handful.core import metrics
 from handful.core.parameters import AUTO
 from handful.features import Episodes, FeatureTable, Protocol, digits, draw
-from handful.features.digits import SHAPE
 from handful.project.outputs import table_files, write_rows
 from handful.project.pile_report import flat_map
 from handful.report.contents import Figures
@@ -118,7 +117,7 @@ def write(demo: Demo, folder: Path) -> dict[str, Path]:
         title="A pile of digits, labelled",
         sentences=demo.sentences,
         examples=examples,
-        picture=lambda items, row: report.png(16 - items.features[row].reshape(SHAPE)),  # dark ink on light ground
+        picture=lambda items, row: report.png(16 - items.features[row].reshape(8, 8)),  # dark ink on light ground
         places=partial(flat_map, pile, examples),
         groups=result.groups,
         made_by=result.made_by,

@@ -100,7 +100,7 @@ def _rows(items: FeatureTable, answers: Answers) -> Iterator[tuple[str, str, flo
 
 
 def _size(items: FeatureTable, i: int) -> tuple[int, int]:
-    from handful.backbones import BadPicture, picture_size
+    from handful.backbones.pictures import BadPicture, picture_size
 
     try:
         return picture_size(items.files[i], opener=items.opener) if items.files else (0, 0)

@@ -16,8 +16,7 @@ import numpy as np
 
 from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label, same_columns
 from handful.features import FeatureTable, concatenate, is_sharded, read
-from handful.features.cell_table import SUFFIXES, peek_cells
-from handful.features.text_table import is_text_table, read_text_table
+from handful.features.text_table import SUFFIXES, is_text_table, peek_cells, read_text_table
 from handful.project.text_items import embed_items, read_text_files, with_class_names
 from handful.utils.files import class_name
 from handful.utils.text import is_blank, shortened
@@ -214,7 +213,7 @@ def read_unlabelled(
     if is_text_file(path):
         return read_text_files([path], strict=True).replace(paths=[path.name])
     label = how.table.get("label")
-    label = label if label is not None and label in peek_cells(path).columns else None
+    label = label if label is not None and label in peek_cells(path) else None
     items = read_text_table(path, text=how.text, label=label)
     column = None if like is None or of_files(like[0]) else like[1].source["text"]
     if column is not None and items.source["text"] != column and column in items.others:

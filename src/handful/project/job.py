@@ -326,7 +326,7 @@ def check_paths(job: Job, output: Path) -> None:
     files, is_remote = "files" if kind == TEXTS else "pictures", job.engine != "local"
     for option, is_wrong, reason in (
         (f"--text {job.text}:", job.text is not None and kind == PICTURES, "a folder of pictures has no texts"),
-        ("--class-names", job.class_names and kind != TEXTS, f"needs texts, but the items are {kind}"),
+        ("--set class_names=true", job.class_names and kind != TEXTS, f"needs texts, but the items are {kind}"),
         ("--sort", job.sort is not None and not of_files(pile or examples), f"sorts {files}, but a table has none"),
         (f"--engine {job.engine}", is_remote and kind == TEXTS, "embeds pictures, but the items are texts"),
         (f"--engine {job.engine}", is_remote and not (is_folder or is_parts), "embeds pictures, but a table has none"),

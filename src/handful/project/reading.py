@@ -11,8 +11,7 @@ from handful.backbones.catalogue import UNNAMED, kind_of_backbone
 from handful.backbones.pictures import KNOWN_SUFFIXES
 from handful.estimators.classifier import FewShotClassifier
 from handful.features import FeatureTable
-from handful.features.cell_table import peek_cells
-from handful.features.text_table import has_features
+from handful.features.text_table import has_features, peek_cells
 from handful.project.items import (
     EMBEDDINGS,
     PICTURES,
@@ -152,7 +151,7 @@ def _kind_of_all(paths: Sequence[Path], source: Mapping[str, Any], how: Reading)
     if len(paths) == 1:
         path = paths[0]
         is_table = own_column is not None and not of_files(path) and may_hold_texts(path) and not is_text_file(path)
-        if is_table and not has_features(path, how.table) and own_column in peek_cells(path).columns:
+        if is_table and not has_features(path, how.table) and own_column in peek_cells(path):
             return TEXTS, how.text or own_column
         return kinds[0], how.text
     kind = next((kind for kind in (PICTURES, TEXTS) if kind in kinds), None)

@@ -254,7 +254,7 @@ def _choose_rows(answers: Answers, groups: Sequence[Any]) -> list[int]:
 def _thumbnail(items: FeatureTable, row: int) -> bytes | None:
     if items.files is None or items.texts is not None:
         return None
-    from handful.backbones import BadPicture, thumbnail
+    from handful.backbones.pictures import BadPicture, thumbnail
 
     try:
         return thumbnail(items.files[row])

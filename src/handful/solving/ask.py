@@ -31,32 +31,10 @@ RANK_SHARPNESS = 12.0  # of P(unknown) around the threshold, where scores only r
 def worth_asking(
     features: Any, probabilities: Any, count: int, *, groups: Sequence[Any] = (), exclude: Sequence[int] = ()
 ) -> np.ndarray:
-    """The items that are most worth an answer, the most useful first.
+    """The rows of the items that are most worth an answer, `count` at most and the most useful first.
 
-    Parameters
-    ----------
-    features : array [n, D]
-        The items.
-    probabilities : array [n, N + 1]
-        The probabilities of the classes and of unknown: see `belief`.
-    count : int
-        How many items to choose, at most.
-    groups : sequence of arrays of int
-        The rows of each group of unknowns.
-    exclude : sequence of int
-        Rows that need no answer.
-
-    Returns
-    -------
-    array of int
-        Their rows.
-
-    Examples
-    --------
-    >>> features = np.array([[0.0, 1.0], [0.1, 1.0], [1.0, 0.0], [1.0, 0.1], [-1.0, -1.0]])
-    >>> probabilities = np.array([[0.5, 0.5], [0.6, 0.4], [0.9, 0.1], [0.6, 0.4], [1.0, 0.0]])
-    >>> worth_asking(features, probabilities, 2)
-    array([0, 3])
+    features [n, D]; probabilities [n, N + 1]: see `belief`; groups: the rows of each group of unknowns; exclude: rows
+    that need no answer.
     """
     p = np.asarray(probabilities, np.float64)
     if len(p) != len(features):

@@ -50,11 +50,6 @@ def score_array(
 
     `score` gives those of n rows, each scored alone. `threads` blocks are scored at a time, by default one a core. A
     memory-mapped pile is never in memory as a whole.
-
-    >>> pile = np.arange(6000.0).reshape(3000, 2)
-    >>> probabilities, scores = score_array(lambda rows: (rows / rows.sum(axis=1, keepdims=True), rows[:, 0]), pile)
-    >>> probabilities.shape, scores[[0, 2999]].tolist()
-    ((3000, 2), [0.0, 5998.0])
     """
 
     def score_block(start: int) -> tuple[Any, Any]:
@@ -132,11 +127,7 @@ class PileParts:
         return sum(part.rows for part in self.parts)
 
     def sample(self, engine: Engine | None = None, progress: Callable[[int, int], object] | None = None) -> np.ndarray:
-        """Read the rows that a model learns from, [n, D].
-
-        engine: who reads the parts, by default threads of this machine; progress: called with the number of parts that
-        were read, and of those to read.
-        """
+        """Read the rows that a model learns from, [n, D]; progress(parts that were read, parts to read)."""
         rows = sample_rows(self.rows)
         needed = [
             part for part in self.parts
@@ -160,8 +151,8 @@ class PileParts:
     ) -> list[dict[str, Any]]:
         """Write a part of answers for each part of the pile, but for those that an earlier run has written.
 
-        `worker(*arguments)` writes a part of answers into the folder, with a note of what it counted. The notes of all
-        parts are returned. engine and progress: as for `sample`.
+        `worker(*arguments)` writes a part of answers into the folder, with a note of what it counted. All notes are
+        returned.
         """
         progress = progress or (lambda done, total: None)
         notes = self._notes(folder)

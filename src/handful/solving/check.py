@@ -45,11 +45,7 @@ WRONG: Final = Verdict.WRONG
 
 
 class Estimate(NamedTuple):
-    """A part of some items, and the interval that should hold it nine times in ten.
-
-    >>> Estimate(0.91, 0.84, 0.96).in_words()
-    '91 % (between 84 and 96 %)'
-    """
+    """A part of some items, and the interval that should hold it nine times in ten."""
 
     value: float
     low: float
@@ -123,30 +119,9 @@ class Checked:
 
 
 def draw_sample(answers: Answers, count: int, *, seed: int = 0, exclude: Sequence[int] = ()) -> np.ndarray:
-    """Items that a person should look at, to find out how many labels are right.
+    """The items that a person should look at, in the order in which to ask: see the top of this file.
 
-    Parameters
-    ----------
-    answers : Answers
-        Of one task. Items whose class was given are never drawn.
-    count : int
-        How many items, at most. The first k of a longer draw are the draw of k.
-    seed : int
-        Another seed draws other items.
-    exclude : sequence of int
-        Items that are not asked for, as those that have an answer. The order of the others does not change.
-
-    Returns
-    -------
-    array of int
-        Their places in the pile, in the order in which to ask.
-
-    Examples
-    --------
-    >>> answers = Answers(np.full((9, 1), 0.9), np.full(9, 0.1), np.array(["cat"]), 0.5, is_probability=True)
-    >>> first = draw_sample(answers, 3)
-    >>> [*first, *draw_sample(answers, 2, exclude=first)] == draw_sample(answers, 5).tolist()
-    True
+    The first k of a longer draw are the draw of k. Items of `exclude`, and those whose class was given, are left out.
     """
     if index(count) < 0:
         raise ValueError(f"count is {count}: give the number of items to ask for")
@@ -168,30 +143,9 @@ def draw_sample(answers: Answers, count: int, *, seed: int = 0, exclude: Sequenc
 
 
 def check_answers(answers: Answers, truth: Mapping[int, Any]) -> Checked:
-    """How many labels are right, from what a person said of some items.
+    """How many labels are right, from what a person said of some items: see `handful.Result.checked`.
 
-    Parameters
-    ----------
-    answers : Answers
-        Of one task.
-    truth : mapping of int to class
-        By the place of an item in the pile: its class; -1, -2 or "unknown" if it belongs to none of the classes; or
-        `WRONG` if its label is wrong, and nothing more is known. A class that `answers` does not know makes the item
-        unknown. The items should be those of `draw_sample`: others may not stand for the rest.
-
-    Returns
-    -------
-    Checked
-        The estimates. Items whose class was given to the method do not count.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> p = rng.uniform(0.7, 1, (200, 1))
-    >>> answers = Answers(p, 1 - p[:, 0], np.array(["cat"]), 0.5, is_probability=True)
-    >>> checked = check_answers(answers, {row: "cat" for row in draw_sample(answers, 20)})
-    >>> bool(checked.precision.low > 0.8), checked.answers, checked.items
-    (True, 20, 200)
+    A class that `answers` does not know makes an item unknown. Items whose class was given do not count.
     """
     rows = _population(answers)
     beliefs = Beliefs.of(answers).take(rows)

@@ -62,11 +62,6 @@ def find_clusters(features: Any, context: Any = None, detail: float = 0.0) -> Cl
 
     context: features [m, D] of what else is in the task. It is not grouped; it tells what all items have in common.
     detail: from -2 (few, coarse groups) to 2 (many, fine groups).
-
-    >>> rng = np.random.default_rng(0)
-    >>> hens, owls = (rng.normal(scale=0.3, size=(n, 8)) + 2 * np.eye(8)[k] for k, n in enumerate((20, 10)))
-    >>> np.bincount(find_clusters(np.concatenate([hens, owls]), rng.normal(size=(30, 8))).codes)
-    array([20, 10])
     """
     check_detail(detail)
     x, beside = _checked(features, context)
@@ -88,9 +83,6 @@ def clusters_of(features: Any, codes: np.ndarray, context: Any = None) -> Cluste
     """The clusters of the rows of features where somebody else has found them, numbered by their size.
 
     codes: [n] the cluster of each, any numbers from 0; -1 for items in none. No row leaves its cluster.
-
-    >>> clusters_of(np.eye(4), np.array([7, 3, 3, -1])).codes
-    array([ 1,  0,  0, -1])
     """
     x, beside = _checked(features, context)
     if not (codes >= 0).any():

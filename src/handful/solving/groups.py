@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from handful.core.arrays import as_like, to_numpy
+from handful.core.arrays import to_numpy
 from handful.core.checks import is_no_class, is_no_label
-from handful.core.parameters import AUTO
 from handful.core.task import Task
 from handful.solving.clusters import MAX_EXEMPLARS, Clusters, clusters_of, find_clusters, kinds_in, spanning
 from handful.solving.telling_words import telling_words
@@ -34,31 +33,14 @@ ALL_KINDS = 3  # kinds in a group from which all of its items become examples; o
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Items that belong together, `items` by their place in the pile and the most central first.
+    """Items that belong together, candidates for a class."""
 
-    Parameters
-    ----------
-    number : int
-        1 is the largest.
-    items : array [n]
-        Their places in the pile.
-    cohesion : float
-        The mean similarity of its pairs, at most 1.
-    span : array, optional
-        Some of the items, which together stand for all: the most useful first.
-    parts : sequence of Group
-        If it looks like several kinds, these.
-    words : sequence of str
-        Where items are texts: the words that speak for it, the most telling first. Of a kind, those that tell it from
-        the other kinds of its group.
-    """
-
-    number: int
-    items: np.ndarray
-    cohesion: float
-    span: np.ndarray | None = None
-    parts: Sequence[Group] = ()
-    words: Sequence[str] = ()
+    number: int  # 1 is the largest
+    items: np.ndarray  # [n] their places in the pile, the most central first
+    cohesion: float  # the mean similarity of its pairs, at most 1
+    span: np.ndarray | None = None  # some of the items, which together stand for all: the most useful first
+    parts: Sequence[Group] = ()  # if it looks like several kinds, these
+    words: Sequence[str] = ()  # of texts: the most telling first; of a kind, those that tell it from the other kinds
 
     @property
     def name(self) -> str:
@@ -82,32 +64,17 @@ class Group:
         return int(self.items[0])
 
     def exemplars(self, count: int | None = None) -> np.ndarray:
-        """The items that stand best for all of the group, the most useful first.
+        """The items that stand best for all of the group, the most useful first: `count` at most.
 
-        Parameters
-        ----------
-        count : int, optional
-            How many, at most. By default a third of the group, at least 5 and at most 100; if it looks like two kinds
-            two thirds, if like more all.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> hens = rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[0]
-        >>> group = make_groups(hens, np.arange(20), rng.normal(size=(30, 8)))[0]
-        >>> len(group.exemplars(3)), len(group.exemplars(100))
-        (3, 20)
+        By default a third of the group, at least 5 and at most 100; if it looks like two kinds two thirds, if like more
+        all.
         """
         span = self.items[:0] if self.span is None else self.span
         rest = self.items[~np.isin(self.items, span)]
         return np.concatenate([span, rest])[: example_count(self.size, self.kinds) if count is None else count]
 
     def at(self, rows: np.ndarray) -> Group:
-        """The same group where the item in place i is called rows[i].
-
-        >>> Group(1, np.array([2, 0]), 0.5).at(np.array([10, 11, 12])).items
-        array([12, 10])
-        """
+        """The same group where the item in place i is called rows[i]."""
         span = None if self.span is None else rows[self.span]
         return replace(self, items=rows[self.items], span=span, parts=[part.at(rows) for part in self.parts])
 
@@ -121,27 +88,12 @@ class Group:
 
 
 class Groups(list[Group]):
-    """The groups of unknowns, the largest first: a list of `Group` that a notebook shows as a table.
-
-    Examples
-    --------
-    >>> groups = Groups([Group(1, np.arange(4), 0.5), Group(2, np.arange(4, 7), 0.6)])
-    >>> len(groups), groups[0].size, "4 items" in groups._repr_html_()
-    (2, 4, True)
-    """
+    """The groups of unknowns, the largest first: a list of `Group` that a notebook shows as a table."""
 
     def plot(self, pictures: Any = None) -> Figure:
-        """Draw the sizes of the groups with matplotlib; needs the extra `plots`.
+        """Draw the sizes of the groups with matplotlib (extra `plots`), beside typical ones of the pile's `pictures`.
 
-        Parameters
-        ----------
-        pictures : sequence or array, optional
-            The pictures of the whole pile, for a row of typical items beside each group: see `handful.Result.plot`.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Save it with `savefig`, or change it.
+        `pictures` are those of the whole pile, as for `handful.Result.plot`. Returns the figure.
         """
         from handful.report.plots import draw_groups
 
@@ -183,26 +135,9 @@ def make_groups(features: Any, items: np.ndarray, context: Any = None, detail: f
 def group_unknowns(
     task: Task, unknown: np.ndarray, detail: float = 0.0, state: Mapping[str, Any] | None = None
 ) -> Groups:
-    """The groups of the unknown queries of one task.
+    """The groups of the unknown queries of one task; unknown [Q]: which they are.
 
-    Parameters
-    ----------
-    task : Task
-        One task.
-    unknown : array [Q] of bool
-        Which queries are unknown.
-    detail : float
-        From -2 (few, coarse groups) to 2 (many, fine groups).
-    state : mapping of str to array, optional
-        The state of the method. If it has `joined`, and detail is 0, the groups are the classes that the method opened;
-        any other detail looks for groups anew.
-
-    Examples
-    --------
-    >>> task = Task(np.eye(4)[:2], ["cat", "dog"], np.eye(4)[[2, 0, 3, 2, 3, 3]])
-    >>> unknown, state = np.array([True, False, True, True, True, True]), {"joined": np.array([[2, 0, 5, 2, 5, 5]])}
-    >>> [group.items.tolist() for group in group_unknowns(task, unknown, state=state)]
-    [[2, 4, 5], [0, 3]]
+    If the method's state has `joined`, and detail is 0, the groups are the classes that the method opened.
     """
     query, rows = to_numpy(task.query[0]), np.flatnonzero(unknown)
     context = np.concatenate([to_numpy(task.support[0]), query[~unknown]])
@@ -233,16 +168,7 @@ def _as_groups(clusters: Clusters, items: np.ndarray) -> Groups:
 
 
 def with_words(groups: Sequence[Group], texts: Sequence[str]) -> Groups:
-    """The groups with the words that speak for each against all other texts, and for each of its kinds.
-
-    texts: those of the whole pile.
-
-    Examples
-    --------
-    >>> texts = ["pesos in dollars", "how many dollars is it", "hi there", "how is it", "dollars to pesos"]
-    >>> with_words([Group(1, np.array([0, 1, 4]), 0.5)], texts)[0].name
-    'group 1: dollars, pesos'
-    """
+    """The groups with the words that speak for each against all other texts of the pile, and for each of its kinds."""
     every = [one for group in groups for one in (group, *group.parts)]
     words = dict(zip(map(id, every), telling_words(texts, [one.items for one in every], MAX_WORDS), strict=True))
 
@@ -259,14 +185,7 @@ def with_words(groups: Sequence[Group], texts: Sequence[str]) -> Groups:
 
 
 def split_group(groups: Sequence[Group], number: int) -> Groups:
-    """The groups with one of them split into its kinds, numbered anew: the largest is 1.
-
-    Examples
-    --------
-    >>> mixed = Group(1, np.arange(6), 0.5, parts=[Group(1, np.arange(4), 0.5), Group(2, np.arange(4, 6), 0.5)])
-    >>> [group.size for group in split_group([mixed], 1)]
-    [4, 2]
-    """
+    """The groups with one of them split into its kinds, numbered anew: the largest is 1."""
     group = _find_group(groups, number)
     if group.kinds == 1:
         raise ValueError(f"group {number} looks like one kind: there is nothing to split")
@@ -274,14 +193,7 @@ def split_group(groups: Sequence[Group], number: int) -> Groups:
 
 
 def join_groups(groups: Sequence[Group], numbers: Sequence[int]) -> Groups:
-    """The groups with some of them joined into one, numbered anew: the largest is 1.
-
-    Examples
-    --------
-    >>> groups = [Group(1, np.arange(4), 0.5), Group(2, np.arange(4, 7), 0.6)]
-    >>> [group.size for group in join_groups(groups, [1, 2])]
-    [7]
-    """
+    """The groups with some of them joined into one, numbered anew: the largest is 1."""
     members = [_find_group(groups, number) for number in dict.fromkeys(numbers)]
     if len(members) < 2:
         raise ValueError("one group alone cannot be joined: name two or more")
@@ -323,35 +235,7 @@ class Promoted(NamedTuple):
 
     task: Task
     rest: np.ndarray
-    outlier_share: float | str  # the share of before, less the groups that are classes now
-
-
-def promote(
-    task: Task,
-    groups: Sequence[Group],
-    unknown: np.ndarray,
-    names: dict[int, Any],
-    examples: int | None = None,
-    outlier_share: float | None = None,
-    join: bool = False,
-) -> Promoted:
-    """See `Result.promote`; outlier_share: the share of before; with None it is estimated anew."""
-    by_number = {group.number: group for group in groups}
-    check_examples(examples)
-    check_names(names, by_number, task.classes.tolist(), join)
-    picked = {number: by_number[number].exemplars(examples) for number in names}
-    taken = np.concatenate(list(picked.values()))
-    rest = np.setdiff1d(np.arange(len(unknown)), taken)
-    if not len(rest):
-        raise ValueError("nothing of the pile is left to solve: make fewer of its items examples")
-    query = to_numpy(task.query[0])
-    labels = [*task.classes[task.labels[0]].tolist()]
-    labels += [names[number] for number, rows in picked.items() for _ in rows]
-    support = np.concatenate([to_numpy(task.support[0]), query[taken]])
-    part = sum(by_number[number].size for number in names) / int(unknown.sum())
-    share: float | str = AUTO if outlier_share is None else lower_share(outlier_share, part, len(rest) / len(unknown))
-    examples_now, pile = as_like(support, task.support), as_like(query[rest], task.query)  # torch in, torch out
-    return Promoted(Task(examples_now, labels, pile), rest, share)
+    outlier_share: float  # the share of before, less the groups that are classes now
 
 
 def lower_share(share: float, part: float, kept: float) -> float:

@@ -1,8 +1,20 @@
 """What a pile may be, given the answers on some of its items: right labels and unknown items, counted in many draws.
 
-The method gives u_i = P(unknown) and c_i = P(label right | known) for every item. Answers correct both
-(`handful.solving.recalibration`): u by all answers, c by those on items that have a label and are known. Each draw of
-the corrected probabilities then decides every item that was not looked at::
+**Probabilities are corrected** by a logistic regression with a prior, integrated on a grid. A method says that an event
+(an item is unknown, a label is right) has probability p_i. It may be wrong in three ways, and so, for an item i with
+the decided label g::
+
+    logit P_i = a logit p_i + d + e_g,    log a ~ N(log slope, slope_sd^2)    too sure, or not sure enough
+                                          d ~ t(0, shift_scale^2, shift_df)   wrong everywhere, at times by much
+                                          e_g ~ N(0, label_sd^2)              wrong for one label
+
+Given a and t_g = d + e_g, the items are independent. So the likelihood of the answers is a table over a and t_g for
+each label. A product with the prior of e_g gives a table over a and d; the product of those over all labels, with the
+prior of a and d, is the posterior. `draw` draws a, d and t_g from it.
+
+**The pile is drawn.** The method gives u_i = P(unknown) and c_i = P(label right | known) for every item. u is corrected
+by all answers, c by those on items that have a label and are known. Each draw of the corrected probabilities then
+decides every item that was not looked at::
 
     unknown ~ Bernoulli(u_i),   right ~ Bernoulli(c_i) where it is known and has a label
 
@@ -17,14 +29,124 @@ too sure; `benchmarks/check.py` measures how often they do.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from handful.core.answers import Answers
 from handful.core.arrays import sigmoid, to_numpy
-from handful.solving.recalibration import Draws, Prior, Recalibration
+
+STEP = 0.25  # of the grid of shifts, in units of a logit
+LARGEST_SHIFT = 8.0
+SLOPES = 7  # nodes of the prior of the slope
+
+
+# ---- probabilities, corrected by answers
+
+
+@dataclass(frozen=True)
+class Prior:
+    """How wrong a method's probabilities may be."""
+
+    shift_scale: float  # of the common shift
+    label_sd: float  # of the effect of a label
+    slope: float = 1.0  # its median
+    slope_sd: float = 0.0  # the standard deviation of its logarithm; 0 for a slope that is known
+    shift_df: float = 30.0  # degrees of freedom of the common shift: large ones are likelier if there are few
+
+
+class Draws(NamedTuple):
+    """Draws from the posterior: the slope [S], and the shift of each label [S, G]."""
+
+    slopes: np.ndarray
+    shifts: np.ndarray
+
+    def probabilities(self, odds: np.ndarray, groups: int | np.ndarray) -> np.ndarray:
+        """P of items, [S, n], from the method's log odds [n] and their label, or labels [n]."""
+        shifts = self.shifts[:, np.broadcast_to(groups, odds.shape)]
+        return np.asarray(sigmoid(self.slopes[:, None] * odds + shifts))
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """The posterior of slope and shifts."""
+
+    prior: Prior
+    likelihood: np.ndarray  # [G, A, T] log likelihood of the answers of each label, for each slope and each shift
+
+    @classmethod
+    def before(cls, prior: Prior, labels: int) -> Recalibration:
+        """What is known before the first answer, for so many labels."""
+        grid = _grid(prior)
+        return cls(prior, np.zeros((labels, len(grid.slopes), len(grid.shifts))))
+
+    def updated(self, odds: np.ndarray, groups: np.ndarray, yes: np.ndarray) -> Recalibration:
+        """The posterior with more answers `yes` [n]; odds [n]: the method's log odds; groups [n]: the labels."""
+        grid, likelihood = _grid(self.prior), self.likelihood.copy()
+        sign = np.where(yes, -1.0, 1.0)
+        logits = grid.slopes[:, None, None] * (sign * odds) + grid.shifts[:, None] * sign  # [A, T, n]
+        np.subtract.at(likelihood, groups, np.moveaxis(np.logaddexp(0, logits), -1, 0))
+        return Recalibration(self.prior, likelihood)
+
+    @property
+    def log_evidence(self) -> float:
+        """The log probability of the answers."""
+        joint = self._joint()
+        top = joint.max()
+        return float(top + np.log(np.exp(joint - top).sum()))
+
+    def draw(self, count: int, rng: np.random.Generator) -> Draws:
+        """Draw from the posterior."""
+        grid = _grid(self.prior)
+        joint = self._joint()
+        weights = np.exp(joint - joint.max())
+        cells = rng.choice(weights.size, count, p=weights.ravel() / weights.sum())
+        slope, shift = np.unravel_index(cells, weights.shape)
+        shifts = np.empty((count, len(self.likelihood)))
+        for group, table in enumerate(self.likelihood):
+            scaled = np.exp(table - table.max(axis=-1, keepdims=True))  # [A, T]
+            places = _choose(scaled[slope] * grid.effects[shift], rng) + rng.uniform(-0.5, 0.5, count)
+            shifts[:, group] = grid.shifts[0] + STEP * places  # between the values of the grid, too
+        return Draws(grid.slopes[slope], shifts)
+
+    def _joint(self) -> np.ndarray:
+        """The log of prior and likelihood of each slope and common shift, [A, D]."""
+        grid = _grid(self.prior)
+        top = self.likelihood.max(axis=-1, keepdims=True)  # [G, A, 1]
+        of_label = np.log(np.exp(self.likelihood - top) @ grid.effects.T + 1e-300) + top  # [G, A, D]
+        return np.asarray(of_label.sum(axis=0) + grid.log_prior)
+
+
+class _Grid(NamedTuple):
+    """The values that are tried."""
+
+    slopes: np.ndarray  # [A]
+    shifts: np.ndarray  # [T], of a label; the common shift takes the same values
+    effects: np.ndarray  # [D, T], P(shift of a label | common shift)
+    log_prior: np.ndarray  # [A, D]
+
+
+@lru_cache(maxsize=32)
+def _grid(prior: Prior) -> _Grid:
+    shifts = np.linspace(-LARGEST_SHIFT, LARGEST_SHIFT, round(2 * LARGEST_SHIFT / STEP) + 1)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(SLOPES if prior.slope_sd else 1)
+    slopes = prior.slope * np.exp(prior.slope_sd * nodes)
+    effects = np.exp(-(((shifts - shifts[:, None]) / prior.label_sd) ** 2) / 2)
+    common = (1 + (shifts / prior.shift_scale) ** 2 / prior.shift_df) ** (-(prior.shift_df + 1) / 2)
+    log_prior = np.log(weights / weights.sum())[:, None] + np.log(common / common.sum())
+    return _Grid(slopes, shifts, effects / effects.sum(axis=1, keepdims=True), log_prior)
+
+
+def _choose(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A column for each row of weights [S, K], drawn by its weight."""
+    ends = np.cumsum(weights, axis=1)
+    return np.asarray((ends < rng.random((len(ends), 1)) * ends[:, -1:]).sum(axis=1))
+
+
+# ---- piles that fit the answers
 
 DRAWS = 1000
 MAX_ODDS = 6.0  # log odds of a probability that a method gives, at most
@@ -84,14 +206,7 @@ class Beliefs(NamedTuple):
 
 
 def possible_piles(beliefs: Beliefs, outcomes: np.ndarray, seed: int = 0, draws: int = DRAWS) -> PossiblePiles:
-    """Draw what the pile may be, given what a person said: outcomes [n]. Items that were looked at are counted in it.
-
-    >>> from handful.core.answers import Answers
-    >>> answers = Answers(np.full((4, 1), 0.9), np.full(4, 0.1), np.array(["cat"]), 0.5, is_probability=True)
-    >>> piles = possible_piles(Beliefs.of(answers), np.array([1, 1, 1, 3]))  # all are known: nothing is left to draw
-    >>> piles.right.mean(axis=0).tolist(), piles.unknown.mean(axis=0).tolist()
-    ([3.0, 0.0], [1.0, 0.0])
-    """
+    """Draw what the pile may be, given what a person said, outcomes [n]; items that were looked at count."""
     rng = np.random.default_rng(seed)
     if not (outcomes == Outcome.WRONG).any():
         return _piles(beliefs, outcomes, recalibrate(beliefs, outcomes), draws, rng)
@@ -110,17 +225,11 @@ def recalibrate(
     is_unknown = np.where(has_label, outcomes == Outcome.IS_UNKNOWN, outcomes == Outcome.RIGHT)
     asked = np.flatnonzero(outcomes != Outcome.NOT_ASKED)
     known = np.flatnonzero(has_label & ((outcomes == Outcome.RIGHT) | (outcomes == Outcome.OTHER_CLASS)))
-    answers = (
-        (beliefs.unknown_odds[asked], beliefs.group[asked], is_unknown[asked]),
-        (beliefs.right_odds[known], beliefs.group[known], outcomes[known] == Outcome.RIGHT),
+    of_unknown, of_right = start or (Recalibration.before(prior, beliefs.classes + 1) for prior in beliefs.priors)
+    return (
+        of_unknown.updated(beliefs.unknown_odds[asked], beliefs.group[asked], is_unknown[asked]),
+        of_right.updated(beliefs.right_odds[known], beliefs.group[known], outcomes[known] == Outcome.RIGHT),
     )
-    if start is None:
-        of_unknown, of_right = (
-            Recalibration.fit(prior, beliefs.classes + 1, *some)
-            for prior, some in zip(beliefs.priors, answers, strict=True)
-        )
-        return of_unknown, of_right
-    return start[0].updated(*answers[0]), start[1].updated(*answers[1])
 
 
 def _completions(

@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from handful.core.answers import Answers
-from handful.core.arrays import to_numpy
+from handful.core.arrays import as_like, to_numpy
 from handful.core.task import Task
 from handful.engines.share_statistics import TRIED_SHARES
-from handful.methods.contract import Solution
+from handful.methods.registry import Solution
 from handful.solving.ask import belief, worth_asking
 from handful.solving.check import Checked, check_answers, draw_sample
-from handful.solving.groups import Group, Groups, Promoted, group_unknowns, promote
+from handful.solving.groups import (
+    Group,
+    Groups,
+    Promoted,
+    check_examples,
+    check_names,
+    group_unknowns,
+    lower_share,
+)
 from handful.utils.extras import PARQUET, need
 
 if TYPE_CHECKING:
@@ -114,16 +122,6 @@ class Result(Answers):
         ----------
         detail : float
             From -2 (few, coarse groups) to 2 (many, fine groups); 0 gives `groups`.
-
-        Examples
-        --------
-        >>> import handful
-        >>> rng = np.random.default_rng(0)
-        >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
-        >>> support, pile = np.concatenate([cats[:5], dogs[:5]]), np.concatenate([cats[5:], dogs[5:], hens])
-        >>> result = handful.solve(support, [0] * 5 + [1] * 5, pile)
-        >>> [group.size for group in result.find_groups(detail=-1)]
-        [20]
         """
         task = self._one_task()
         return group_unknowns(task, to_numpy(self.likely_unknown), detail, self.state)  # not labels that are too unsure
@@ -160,9 +158,22 @@ class Result(Answers):
                 second = handful.solve(new.task, outlier_share=new.outlier_share)
                 dict(zip(new.rest, second.labels))  # by their place in the old pile
         """
-        task, share = self._one_task(), float(self.outlier_share)
-        groups = self.groups if groups is None else groups
-        return promote(task, groups, to_numpy(self.likely_unknown), names, examples, share, join)
+        task = self._one_task()
+        by_number = {group.number: group for group in (self.groups if groups is None else groups)}
+        check_examples(examples)
+        check_names(names, by_number, task.classes.tolist(), join)
+        picked = {number: by_number[number].exemplars(examples) for number in names}
+        taken = np.concatenate(list(picked.values()))
+        rest = np.setdiff1d(np.arange(len(self)), taken)
+        if not len(rest):
+            raise ValueError("nothing of the pile is left to solve: make fewer of its items examples")
+        query, labels = to_numpy(task.query[0]), task.classes[task.labels[0]].tolist()
+        labels += [names[number] for number, rows in picked.items() for _ in rows]
+        support = np.concatenate([to_numpy(task.support[0]), query[taken]])
+        part = sum(by_number[number].size for number in names) / int(to_numpy(self.likely_unknown).sum())
+        share = lower_share(float(self.outlier_share), part, len(rest) / len(self))
+        new = Task(as_like(support, task.support), labels, as_like(query[rest], task.query))  # torch in, torch out
+        return Promoted(new, rest, share)
 
     def check(self, count: int, seed: int = 0) -> np.ndarray:
         """Items that a person should look at, to find out how many labels are right.
@@ -218,15 +229,6 @@ class Result(Answers):
         ----------
         count : int
             How many items, at most.
-
-        Examples
-        --------
-        >>> import handful
-        >>> rng = np.random.default_rng(0)
-        >>> cats, dogs, hens = (rng.normal(scale=0.5, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
-        >>> support, pile = np.concatenate([cats[:2], dogs[:2]]), np.concatenate([cats[2:], dogs[2:], hens])
-        >>> len(handful.solve(support, [0, 0, 1, 1], pile).ask(3))
-        3
         """
         task = self._one_task()
         groups = [group.items for group in self.groups]

@@ -26,7 +26,7 @@ from handful.core.parameters import AUTO, Number, OneOf, OrAuto, Rule, check, is
 from handful.core.prepare import parse
 from handful.core.task import Task, is_large_pile
 from handful.engines.share import of_task as share_of_unknowns
-from handful.methods.contract import Solution
+from handful.methods.registry import Solution
 from handful.solving.result import Result
 from handful.solving.solver import Call, Solver, get_solver, needed_base
 from handful.utils.threads import available_threads, one_blas_thread
@@ -120,18 +120,18 @@ def solve(
     if solver.info.needs == "base":
         base = parameters["base"] = needed_base(solver, parameters["base"], task.support.shape[-1])
         base_mean = base.mean if base_mean is None else base_mean
-    call = Call(parameters, None if preparation is None else parse(preparation), base_mean, dtype, threads)
+    steps = None if preparation is None else parse(preparation)
     ranks = threshold is None and solver.info.score == "rank" and is_auto(outlier_share)  # the share decides
-
+    call = Call(parameters, steps, base_mean, dtype, threads, estimates_share=ranks)
     in_blocks = task.is_large and _can_be_sampled(task.query[0], parameters)
-    solution = _solve_large(solver, task, call, ranks) if in_blocks else _solve_chunks(solver, task, call, ranks)
-    share = solution.outlier_share if ranks else outlier_share
-    if threshold is None and solution.threshold is not None and is_auto(outlier_share):
-        limits = solution.threshold
-    elif threshold is None:
-        limits = decide.threshold(solution.outlier_scores, solver.info.score, share)
-    else:
+    solution = (_solve_large if in_blocks else _solve_chunks)(solver, task, call)
+    if threshold is not None:
         limits = as_like(np.full(task.batch, threshold), solution.outlier_scores)
+    elif solution.threshold is not None and is_auto(outlier_share):
+        limits = solution.threshold
+    else:
+        share = solution.outlier_share if ranks else outlier_share
+        limits = decide.threshold(solution.outlier_scores, solver.info.score, share)
     shares = solution.outlier_share
     if shares is None:
         is_unknown = to_numpy(solution.outlier_scores > limits[:, None])
@@ -230,14 +230,14 @@ def _check_each(solver: Solver, parameters: Mapping[str, Any], batch: int) -> No
             raise ValueError(f"{name} has {len(value)} values for {batch} tasks: give one, or one for each task")
 
 
-def _solve_large(solver: Solver, task: Task, call: Call, ranks: bool) -> Solution:
+def _solve_large(solver: Solver, task: Task, call: Call) -> Solution:
     """Solve a sample of a pile, and score all of it by what was learned."""
     from handful.solving.blocks import sample_rows, score_array
 
     pile = task.query[0]
     rows = sample_rows(len(pile))
     sampled = Task(task.support[0], task.all_classes[0][task.labels[0]], pile[rows], unknown=task.unknown[0])
-    solution = _solve_chunks(solver, sampled, call, ranks)
+    solution = _solve_chunks(solver, sampled, call)
 
     def score(items: np.ndarray) -> tuple[Array, Array]:
         probabilities, scores = solver.score(solution.state, items[None], call.dtype, call.parameters)
@@ -247,15 +247,21 @@ def _solve_large(solver: Solver, task: Task, call: Call, ranks: bool) -> Solutio
     return replace(solution, probabilities=probabilities[None], outlier_scores=scores[None])
 
 
-def _solve_chunks(solver: Solver, task: Task, call: Call, ranks: bool) -> Solution:
-    """Solve a batch; ranks: the share is wanted though the method's scores only rank."""
+def _solve_chunks(solver: Solver, task: Task, call: Call) -> Solution:
+    """Solve a batch, chunk by chunk."""
     workers, factor = call.threads or available_threads(), solver.classifier.chunk_factor
     slices = _chunks(task, factor, workers) if is_numpy_array(task.query) else [slice(0, task.batch)]
     workers = min(workers, len(slices))
 
     def one(part: slice) -> Solution:
         own = {k: np.asarray(v)[part] if _is_each_task(solver, k, v) else v for k, v in call.parameters.items()}
-        return solver.run(task[part], replace(call, parameters=own))
+        chunk = task[part]
+        solution = solver.run(chunk, replace(call, parameters=own))
+        if call.estimates_share and solution.threshold is None:
+            shares = share_of_unknowns(chunk.support, chunk.labels, chunk.query, chunk.unknown)
+            solution.outlier_share, solution.share_interval = shares.estimate, shares.interval
+            solution.share_posterior = shares.above
+        return solution
 
     if workers == 1:
         with one_blas_thread() if call.threads == 1 else nullcontext():
@@ -263,19 +269,7 @@ def _solve_chunks(solver: Solver, task: Task, call: Call, ranks: bool) -> Soluti
     else:
         with ThreadPoolExecutor(workers) as pool, one_blas_thread():
             parts = list(pool.map(one, slices))
-    solution = Solution.join(parts)
-    if ranks and solution.threshold is None:
-        solution.outlier_share, solution.share_interval, solution.share_posterior = _estimate(task, call.threads)
-    return solution
-
-
-def _estimate(task: Task, threads: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The share of unknowns of each task [B], its interval [B, 2] and posterior [B, G], for methods that only rank."""
-    slices = _chunks(task, 1 / 2, threads or available_threads()) if is_numpy_array(task.query) else [slice(None)]
-    parts = [share_of_unknowns(t.support, t.labels, t.query, t.unknown) for t in (task[part] for part in slices)]
-    estimates = zip(*[(p.estimate, p.interval, p.above) for p in parts], strict=True)
-    share, interval, posterior = (np.concatenate(arrays) for arrays in estimates)
-    return share, interval, posterior
+    return Solution.join(parts)
 
 
 def _chunks(task: Task, factor: float, workers: int) -> list[slice]:

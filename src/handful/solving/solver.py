@@ -23,11 +23,9 @@ from handful.core.prepare import as_dtype
 from handful.core.task import Task
 from handful.engines import share
 from handful.engines.preparation import prepare
-from handful.methods.contract import Info, Method, Scores, Solution
 from handful.methods.margin import add_margin, margin_state
-from handful.methods.registry import did_you_mean, find_method
+from handful.methods.registry import SCORES, Info, Method, Scores, Solution, did_you_mean, find_method
 from handful.methods.registry import list_methods as list_methods
-from handful.methods.scores import SCORES
 from handful.utils.shares_in_words import percent
 
 SHARED = ("outlier_share", "base")  # parameters that both methods of a pair take under the same name
@@ -44,25 +42,16 @@ class Call:
     base_mean: Any = None  # [D] the mean feature of the base classes
     dtype: str = "float32"
     threads: int | None = None
+    estimates_share: bool = False  # also where the method's scores only rank
 
 
 @dataclass(frozen=True)
 class Solver:
-    """One method, or a pair of them.
+    """One method, or a pair of them. Of a pair, the detector's parameters are called knn_k and so on (see `SHARED`)."""
 
-    Parameters
-    ----------
-    classifier : Method
-        The method, in a pair the one that gives the classes.
-    second : str
-        What gives the outlier scores of a pair: the name of the detector, or of a score in `SCORES`.
-    detector : Method, optional
-        The method of that name. Its parameters are called knn_k and so on, except for `SHARED`.
-    """
-
-    classifier: Method
-    second: str = ""
-    detector: Method | None = None
+    classifier: Method  # the method, in a pair the one that gives the classes
+    second: str = ""  # what gives the outlier scores of a pair: the name of the detector, or of a score in `SCORES`
+    detector: Method | None = None  # the method of that name
 
     @cached_property
     def parts(self) -> Mapping[str, Method]:
@@ -215,13 +204,7 @@ def describe(name: str) -> Info:
 
 
 def needed_base(solver: Solver, base: Any, dimension: int) -> Base:
-    """The base that a method takes, read and checked for features of this dimension.
-
-    Raises
-    ------
-    ValueError
-        If there is none, or if it does not fit. The message says how one is made.
-    """
+    """The base that a method takes, read and checked for features of this dimension."""
     if base is None:
         raise ValueError(
             f"{solver.name} needs what the backbone's base classes have taught: give base=, a handful.methods.Base or "

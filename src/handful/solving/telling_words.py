@@ -40,25 +40,11 @@ UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000
 
 
 def telling_words(texts: Sequence[str], groups: Sequence[Any], count: int = 3) -> list[list[str]]:
-    """For each group of texts the words that are more frequent in it than in all other texts.
+    """The words of each group of texts that are more frequent in it than in all other texts, the most telling first.
 
-    Parameters
-    ----------
-    texts : sequence of str
-        All texts. Of a long text only the beginning is read.
-    groups : sequence of arrays of int
-        The texts of each group, by their places in `texts`. Groups may overlap.
-    count : int
-        How many words, at most.
+    groups: the texts of each by their places in `texts`; they may overlap. At most `count` words of a group, in lower
+    case ("money back" is one), and only such that at least two of its texts have.
 
-    Returns
-    -------
-    list of list of str
-        The words of each group in lower case, the most telling first; "money back" is one of them. Only words that at
-        least two texts of the group have: so a list may be shorter than `count`, or empty.
-
-    Examples
-    --------
     >>> texts = ["Pesos in dollars?", "how many dollars is it", "hi there", "how is it", "dollars to pesos"]
     >>> telling_words(texts, [[0, 1, 4], [2]])
     [['dollars', 'pesos'], []]
@@ -82,11 +68,6 @@ def split_words(text: str) -> list[str]:
     """The words of a text in lower case: letters, digits and marks, also with apostrophes inside.
 
     Chinese and Japanese are written without spaces: there, each character is a word.
-
-    Examples
-    --------
-    >>> split_words("What’s my PIN-code? Straße 5, 汇率")
-    ["what's", 'my', 'pin', 'code', 'strasse', '5', '汇', '率']
     """
     folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
     pattern = ASCII_WORD if folded.isascii() else _word_pattern()
@@ -94,13 +75,7 @@ def split_words(text: str) -> list[str]:
 
 
 def join_words(words: Iterable[str]) -> str:
-    """Neighbouring words as they are written: with spaces between, but for Chinese and Japanese.
-
-    Examples
-    --------
-    >>> join_words(["exchange", "rate"]), join_words(["汇", "率"])
-    ('exchange rate', '汇率')
-    """
+    """Neighbouring words as they are written: with spaces between, but for Chinese and Japanese."""
     return re.sub(f"(?<=[{UNSPACED}]) (?=[{UNSPACED}])", "", " ".join(words))
 
 

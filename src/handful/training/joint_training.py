@@ -14,7 +14,7 @@ if nothing is gained, the network stays as it was.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from handful.training.heads.head import TaskSampler
 from handful.training.heads.learned_base import HEADS, learn_base
 from handful.training.heads.trainer import OUTLIER_WAYS, HeadTasks, heated
 from handful.training.learner import Learner
-from handful.training.learning import Arrays, Stage, copied, restore_into, state_of, with_prefix
+from handful.training.learning import Arrays, Progress, Stage, copied, cosine, with_prefix
 
 WAYS, SHOTS = 5, (1, 5)  # of the tasks, if there are enough classes
 QUERIES = 5  # of each class; the pictures of one task are in memory at the same time
@@ -41,81 +41,68 @@ NETWORK, HEAD = "network.", "head."  # prefixes of the names of parameters
 
 
 class JointTraining(Stage):
-    """A network and a head that learn together.
+    """The best network of a learner and the head of its settings, which learn together.
 
-    Parameters
-    ----------
-    learner : Learner
-        Its network is trained. `learner.settings` has the head, the number of tasks and the learning rate.
-    learning : PictureSet
-        The pictures of the base classes, which are those of the learner.
-    held_out : PictureSet or None
-        Pictures of other classes for validation. None: a quarter of the base classes is not learned from.
-    weights : dict of str to array
-        The weights from which the network starts.
-    made_from : dict
-        What decides the result, as plain data.
-    head_file : Path or None
-        Keeps the state while the head learns on the fixed features.
-    progress : callable
-        Called with the progress of the head on the fixed features.
+    `head_file` keeps the state while the head learns on the fixed features, of which `progress` is told.
     """
-
-    name = "together"
 
     def __init__(
         self,
         learner: Learner,
-        learning: PictureSet,
-        held_out: PictureSet | None,
-        weights: Arrays,
-        made_from: dict[str, Any] | None = None,
+        made_from: Mapping[str, Any] | None = None,
         head_file: Path | None = None,
-        progress: Callable[[int, int], object] = lambda done, total: None,
+        progress: Progress = lambda done, total: None,
     ) -> None:
-        super().__init__()
-        self.learner, self.learning, self.held_out, self.weights = learner, learning, held_out, weights
-        self.made_from, self.head_file, self.head_progress = made_from or {}, head_file, progress
-        self.settings, self.head = learner.settings, HEADS[learner.settings.together]
-        self.steps = math.ceil(self.settings.together_tasks / TASKS_PER_STEP)
-        learner.load(weights)
-        validation = None if held_out is None else _labels_alone(held_out)
-        self.tasks = HeadTasks(_labels_alone(learning), validation, np.zeros(1), WAYS, SHOTS, self.settings.seed)
+        s = self.settings = learner.settings
+        super().__init__("together", math.ceil(s.together_tasks / TASKS_PER_STEP), made_from or {})
+        self.learner, self.head, self.head_file, self.head_progress = learner, HEADS[s.together], head_file, progress
+        if learner.best:
+            learner.load(learner.best)
+        validation = None if learner.held_out is None else _labels_alone(learner.held_out)
+        self.tasks = HeadTasks(_labels_alone(learner.pictures), validation, np.zeros(1), WAYS, SHOTS, s.seed)
         items = self.tasks.items
         self.sampler = TaskSampler(items.codes, items.classes, self.tasks.ways, OUTLIER_WAYS, QUERIES)
-        self.validation_rows = np.unique(
-            np.concatenate(
-                [rows.ravel() for tasks in self.tasks.validation_tasks for rows in (tasks.support, tasks.query)]
-            )
-        )
-        self.parameters: dict[str, Tensor] = {}  # of network and head; empty before the start
-        self.mean = torch.empty(0)  # [D]
+        drawn = [rows.ravel() for tasks in self.tasks.validation_tasks for rows in (tasks.support, tasks.query)]
+        self.validation_rows = np.unique(np.concatenate(drawn))
 
     def start(self) -> None:
         """Let the head learn on the fixed features of the network, and validate it for the first time."""
-        name = self.settings.together
-        features, others = (
-            None if part is None else FeatureTable(self.learner.embed(part.pixels), part.labels, name=part.name)
-            for part in (self.learning, self.held_out)
-        )
-        assert features is not None
+        name, learner = self.settings.together, self.learner
         base = learn_base(
-            features, validation=others, heads=(name,), negatives=0, ways=WAYS, shots=SHOTS, seed=self.settings.seed,
+            learner.table(learner.pictures),
+            validation=None if learner.held_out is None else learner.table(learner.held_out),
+            heads=(name,), negatives=0, ways=WAYS, shots=SHOTS, seed=self.settings.seed,
             checkpoint=self.head_file, progress=self.head_progress,
         )  # fmt: skip
         heat = base.about["heads"][name]["after"]["heat"]
-        self._prepare(heated(self.head, base.heads[name], 1 / heat))  # the temperature at which the loss was learned
+        arrays = heated(self.head, base.heads[name], 1 / heat)  # the temperature at which the loss was learned
+        self.prepare({HEAD + key: array for key, array in arrays.items()})
         self.reached.before = self.reached.best = self.figures()
+
+    def prepare(self, arrays: Arrays) -> None:
+        """Make the head of these arrays, and the optimiser."""
+        network = dict(self.learner.network.named_parameters())
+        self.head_arrays: dict[str, Tensor] = {
+            name: torch.tensor(array, requires_grad=True) for name, array in with_prefix(arrays, HEAD).items()
+        }
+        self.mean = torch.zeros(self.learner.dimension)  # [D]
+        self.tensors = {NETWORK + name: value for name, value in network.items()}
+        self.tensors |= {HEAD + name: value for name, value in self.head_arrays.items()} | {"mean": self.mean}
+        rate = HEAD_RATE_SHARE * self.head.learning_rate(self.learner.dimension)
+        self.optimiser = torch.optim.Adam(
+            [
+                {"params": list(network.values()), "highest": self.settings.together_rate},
+                {"params": list(self.head_arrays.values()), "highest": rate},
+            ]
+        )
 
     def step(self, number: int) -> float:
         """Learn from a few tasks."""
         s = self.settings
         rng = np.random.default_rng([s.seed, STREAM, number])
-        pace = (1 + math.cos(math.pi * number / self.steps)) / 2
-        for group in self.adam.param_groups:
-            group["lr"] = group["highest"] * pace
+        self.set_rate(cosine(number / self.steps))
         tasks = self.sampler.draw(rng, TASKS_PER_STEP, int(rng.choice(SHOTS)))
-        self.adam.zero_grad()
+        self.optimiser.zero_grad()
         value = 0.0
         for i in range(TASKS_PER_STEP):  # one after the other, because the maps of all pictures need much memory
             loss = self.loss(tasks.support[i], tasks.labels[i], tasks.query[i], tasks.known, tasks.truth[i])
@@ -126,7 +113,7 @@ class JointTraining(Stage):
                 f"the loss of training together is {value} at step {number}: give a smaller rate than "
                 f"{s.together_rate:g} (together_rate of the settings)"
             )
-        self.adam.step()
+        self.optimiser.step()
         return value
 
     def loss(self, support: np.ndarray, labels: np.ndarray, query: np.ndarray, known: int, truth: np.ndarray) -> Any:
@@ -135,7 +122,7 @@ class JointTraining(Stage):
         z = self.learner.features(np.concatenate([support, query])).cpu()  # heads compute on the CPU
         z = unit(z - self.mean)[None]  # [1, S + Q, D]
         n = len(support)
-        scores = self.head.score(self.head_arrays(), z[:, :n], labels[None], z[:, n:])
+        scores = self.head.score(self.head_arrays, z[:, :n], labels[None], z[:, n:])
         return self.head.loss(scores, known, truth[None])
 
     def is_validation_due(self) -> bool:
@@ -150,45 +137,19 @@ class JointTraining(Stage):
 
     def figures(self) -> dict[str, float]:
         """Measure the mean feature again, and return the head's figures on held-out classes."""
-        mean = self.learner.mean_feature()
-        self.mean = torch.from_numpy(mean)
-        source, first = (self.learning, 0) if self.held_out is None else (self.held_out, len(self.learning))
-        features = self.learner.embed(source.pixels[self.validation_rows - first])
+        learner, mean = self.learner, self.learner.mean_feature()
+        self.mean.copy_(torch.from_numpy(mean))
+        source, first = learner.pictures, 0
+        if learner.held_out is not None:
+            source, first = learner.held_out, len(learner.pictures)  # the rows of `tasks` count both
+        features = learner.embed(source.pixels[self.validation_rows - first])
         table = np.zeros((len(self.tasks.items.codes), features.shape[1]), np.float32)
         table[self.validation_rows] = unit(features - mean)
-        return self.tasks.validate(self.head, copied(self.head_arrays()), table)
+        return self.tasks.validate(self.head, copied(self.head_arrays), table)
 
     def result(self, figures: Mapping[str, Any]) -> Arrays:
         """Return the parameters of network and head."""
-        return copied(self.parameters)
-
-    def _prepare(self, arrays: Arrays) -> None:
-        """Set the head to these arrays, and make the optimiser."""
-        network = dict(self.learner.network.named_parameters())
-        head = {name: torch.tensor(value, requires_grad=True) for name, value in arrays.items()}
-        self.parameters = {NETWORK + name: value for name, value in network.items()}
-        self.parameters |= {HEAD + name: value for name, value in head.items()}
-        rate = HEAD_RATE_SHARE * self.head.learning_rate(self.learner.dimension)
-        self.adam = torch.optim.Adam(
-            [
-                {"params": list(network.values()), "highest": self.settings.together_rate},
-                {"params": list(head.values()), "highest": rate},
-            ]
-        )
-
-    def head_arrays(self) -> dict[str, Tensor]:
-        """Return the parameters of the head."""
-        return with_prefix(self.parameters, HEAD)
-
-    def state(self) -> Arrays:
-        """Return the parameters, Adam's moments and the mean feature."""
-        return state_of(self.adam, self.parameters) | {"mean": self.mean.numpy()}
-
-    def restore(self, state: Arrays) -> None:
-        """Continue from such a state."""
-        self._prepare(with_prefix(state, f"value.{HEAD}"))
-        restore_into(self.adam, self.parameters, state, self.reached.step)
-        self.mean = torch.from_numpy(state["mean"])
+        return copied(self.tensors)
 
     def report(self) -> dict[str, Any]:
         """Return what was gained, as plain data."""

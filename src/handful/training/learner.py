@@ -1,10 +1,9 @@
-"""A network that learns base classes: one training step, and the state on which the next one depends.
+"""The first stage of a training: a network learns base classes. A step is a batch, a validation follows each epoch.
 
     loss = CE(head(network(x)), y), with smoothed labels
            + CE(rotation_head(network(x)), quarter turns), if those are predicted
 
-All random numbers of a step depend only on the seed and the number of the step. So weights and momenta are the whole
-state.
+All random numbers of a step depend only on the seed and the number of the step.
 """
 
 from __future__ import annotations
@@ -19,8 +18,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from handful.backbones.networks import build
+from handful.core.metrics import figures
+from handful.features import FeatureTable, Protocol, draw
+from handful.solving import solve
 from handful.training.datasets import PictureSet
-from handful.training.learning import Arrays, copied, restore_into, state_of
+from handful.training.learning import Arrays, Stage, copied, cosine
 from handful.training.settings import BFLOAT16, CLASSES, DRAWINGS, PICTURES, PREDICT, Settings
 
 MOMENTUM = 0.9
@@ -28,29 +30,42 @@ WARM_UP_SHARE = 0.03  # of the steps, in which the learning rate rises to its ma
 MEAN_SAMPLE_PICTURES = 2000  # for the mean feature during training; at the end all pictures are used
 SAMPLE_PIXELS = 5000 * 28 * 28  # pixels
 ORDER, AUGMENTATION = 1, 2  # streams of random numbers
+VALIDATION_TASKS, SHOTS = 200, (1, 5)
 TURN, SHEAR, STRETCH, SHIFT = 15.0, 10.0, 0.15, 0.1  # for drawings: degrees, degrees, and shares of the size
 AREA, RATIO = (0.35, 1.0), (3 / 4, 4 / 3)  # of the window that is cut from a photo
 JITTER = 0.4  # of its brightness, contrast and saturation
 
 
-class Learner:
-    """A network in training."""
+class Learner(Stage):
+    """A network that learns the classes of `pictures`; those of `held_out` choose the best epoch."""
 
-    def __init__(self, settings: Settings, pictures: PictureSet, mean: np.ndarray, std: np.ndarray, device: str):
-        self.settings, self.device = settings, torch.device(device)
-        self.pixels = pictures.pixels
-        classes, codes = np.unique(pictures.labels, return_inverse=True)
-        self.codes, self.n_classes = torch.from_numpy(codes), len(classes)
+    def __init__(
+        self,
+        settings: Settings,
+        pictures: PictureSet,
+        held_out: PictureSet | None = None,
+        made_from: Mapping[str, Any] | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.settings, self.pictures, self.held_out = settings, pictures, held_out
+        self.pixels, self.device = pictures.pixels, torch.device(device)
         if len(self.pixels) < settings.batch:
             raise ValueError(
                 f"{pictures.name} has {len(self.pixels)} pictures to learn from, and a batch {settings.batch}: "
                 "give a smaller batch"
             )
-        self.mean, self.std = (torch.from_numpy(v.astype(np.float32))[:, None, None].to(device) for v in (mean, std))
+        self.steps_per_epoch = len(self.pixels) // settings.batch  # the remaining pictures come in another epoch
+        # The joint training is a later stage: any may be chosen when this one is finished
+        own = {name: value for name, value in (made_from or {}).items() if not name.startswith("together")}
+        super().__init__("backbone", settings.epochs * self.steps_per_epoch, own)
+        classes, codes = np.unique(pictures.labels, return_inverse=True)
+        self.codes, self.n_classes = torch.from_numpy(codes), len(classes)
+        self.mean, self.std = (
+            torch.from_numpy(v.astype(np.float32))[:, None, None].to(device) for v in _pixel_statistics(self.pixels)
+        )
         torch.manual_seed(settings.seed)
-        size = (
-            {"size": self.pixels.shape[1]} if settings.network == "conv4" else {}
-        )  # the number of its features depends on it
+        # The number of features of conv4 depends on the size of pictures
+        size = {"size": self.pixels.shape[1]} if settings.network == "conv4" else {}
         self.network = build(settings.network, self.pixels.shape[-1], **(size | dict(settings.options)))
         self.dimension = self._trial(pictures.name)
         turns = 4 if settings.rotations == CLASSES else 1
@@ -63,20 +78,11 @@ class Learner:
             self.all["rotation_head"] = self.rotation_head
         to: Any = self.all.to  # torch's annotations lack memory_format
         to(device=self.device, memory_format=layout)
+        self.tensors = dict(self.all.named_parameters()) | dict(self.all.named_buffers())
         self.optimiser = torch.optim.SGD(
-            self.all.parameters(), lr=settings.learning_rate, momentum=MOMENTUM, nesterov=True,
-            weight_decay=settings.weight_decay,
+            [{"params": list(self.all.parameters()), "highest": settings.learning_rate}],
+            lr=settings.learning_rate, momentum=MOMENTUM, nesterov=True, weight_decay=settings.weight_decay,
         )  # fmt: skip
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """The number of whole batches in an epoch."""
-        return len(self.pixels) // self.settings.batch  # the remaining pictures come in another epoch
-
-    @property
-    def steps(self) -> int:
-        """The number of steps in all."""
-        return self.settings.epochs * self.steps_per_epoch
 
     def _trial(self, name: str) -> int:
         """Return the number of features for pictures of this size."""
@@ -91,6 +97,12 @@ class Learner:
                 "larger size"
             ) from None
 
+    def start(self) -> None:
+        """The network is ready when it is made."""
+
+    def prepare(self, arrays: Arrays) -> None:
+        """The network is ready when it is made."""
+
     def step(self, number: int) -> float:
         """Learn from batch `number`; return the loss before the step."""
         s = self.settings
@@ -104,8 +116,7 @@ class Learner:
             quarters = rng.integers(0, 4, len(rows))
             x = rotated(x, quarters)
         q = torch.from_numpy(quarters).to(self.device)
-        for group in self.optimiser.param_groups:
-            group["lr"] = s.learning_rate * self._rate_factor(number)
+        self.set_rate(self._rate_factor(number))
         drop: Any = getattr(self.network, "drop", None)
         if drop is not None:
             drop(s.drop * min(1.0, 2 * number / self.steps))
@@ -126,6 +137,49 @@ class Learner:
             )
         return value
 
+    def is_validation_due(self) -> bool:
+        """After each epoch."""
+        return self.reached.step % self.steps_per_epoch == 0
+
+    def validate(self) -> dict[str, Any]:
+        """Return the number of the epoch, its mean loss, and the figures on held-out classes."""
+        epoch = self.reached.step // self.steps_per_epoch
+        return {"epoch": epoch, "loss": float(np.mean(self.reached.losses))} | self.figures()
+
+    def figures(self) -> dict[str, float]:
+        """Return accuracy and AUROC of SimpleShot on held-out classes, in percent, and `figure`, their mean.
+
+        The tasks are the same at every call, so that epochs can be compared. Nothing is returned without such classes.
+        """
+        if self.held_out is None:
+            return {}
+        features, labels, mean = self.embed(self.held_out.pixels), self.held_out.labels, self.mean_feature()
+        means: dict[str, float] = {}
+        for shots in SHOTS:
+            if (protocol := _fitting_protocol(labels, shots)) is None:
+                continue
+            episodes = draw(features, labels, protocol, seed=self.settings.seed, tasks=VALIDATION_TASKS)
+            result = solve(episodes.task, method="simpleshot", base_mean=mean)
+            values = figures(result.probabilities, result.outlier_scores, episodes.truth)
+            means |= {f"{name}_{shots}": 100 * float(np.mean(values[name])) for name in ("accuracy", "auroc")}
+        return means | ({"figure": float(np.mean(list(means.values())))} if means else {})
+
+    def is_better(self, figures: Mapping[str, Any]) -> bool:
+        """Of equal epochs the later one is taken."""
+        return "figure" not in figures or figures["figure"] >= self.reached.best.get("figure", -1)
+
+    def result(self, figures: Mapping[str, Any]) -> Arrays:
+        """Return the weights of the network."""
+        return self.weights()
+
+    def is_past_its_best(self) -> bool:
+        """Whether the last `patience` epochs gave no better figure. An equal figure is not better."""
+        patience, best = self.settings.patience, self.reached.best.get("figure")
+        if not (patience and best):
+            return False
+        first = next(row["epoch"] for row in self.reached.rows if row["figure"] == best)
+        return bool(self.reached.rows[-1]["epoch"] - first >= patience)
+
     def embed(self, pixels: np.ndarray, batch: int = 256) -> np.ndarray:
         """Return the features, float32 [n, D], of pictures uint8 [n, H, W, C], in evaluation mode."""
         self.all.eval()
@@ -135,6 +189,10 @@ class Learner:
                 for i in range(0, len(pixels), batch)
             ]
         return torch.cat(parts).numpy()
+
+    def table(self, pictures: PictureSet) -> FeatureTable:
+        """Return the features of pictures with their labels."""
+        return FeatureTable(self.embed(pictures.pixels), pictures.labels, name=pictures.name)
 
     def features(self, rows: np.ndarray) -> Tensor:
         """Return the features, float32 [n, D], of the pictures of these rows, in evaluation mode.
@@ -150,17 +208,6 @@ class Learner:
         """Return the mean feature [D] of a sample of the pictures."""
         sample = self.embed(self.pixels[:: max(1, len(self.pixels) // MEAN_SAMPLE_PICTURES)])
         return np.asarray(sample.mean(axis=0, dtype=np.float64), np.float32)
-
-    def state(self) -> Arrays:
-        """Return everything on which the next step depends."""
-        return state_of(self.optimiser, dict(self.all.named_parameters())) | copied(dict(self.all.named_buffers()))
-
-    def restore(self, state: Arrays, step: int) -> None:
-        """Set weights and momenta to those of a checkpoint after `step` steps."""
-        restore_into(self.optimiser, dict(self.all.named_parameters()), state, step)
-        with torch.no_grad():
-            for name, buffer in self.all.named_buffers():
-                buffer.copy_(torch.from_numpy(state[name]))
 
     def weights(self) -> Arrays:
         """Return the weights of the network, without the heads."""
@@ -180,9 +227,7 @@ class Learner:
     def _rate_factor(self, number: int) -> float:
         """Return the factor of the learning rate at a step: it rises linearly, then falls along a cosine."""
         warm = max(1, round(WARM_UP_SHARE * self.steps))
-        if number < warm:
-            return (number + 1) / warm
-        return 0.5 * (1 + math.cos(math.pi * (number - warm) / max(1, self.steps - warm)))
+        return (number + 1) / warm if number < warm else cosine((number - warm) / max(1, self.steps - warm))
 
     def _scaled(self, pixels: np.ndarray) -> Tensor:
         """Return uint8 [n, H, W, C] as [n, C, H, W] with values 0..1."""
@@ -196,7 +241,15 @@ class Learner:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.uses_bfloat16)
 
 
-def pixel_statistics(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _fitting_protocol(labels: np.ndarray, shots: int) -> Protocol | None:
+    """Return the protocol closest to the paper's (5 ways, 5 outlier classes, 15 queries) that these classes allow."""
+    counts = np.unique(labels, return_counts=True)[1]
+    ways = min(5, len(counts) // 2)
+    queries = min(15, int(counts.min()) - shots)
+    return Protocol(ways, shots, queries, min(5, len(counts) - ways), queries) if ways >= 2 and queries >= 1 else None
+
+
+def _pixel_statistics(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of each channel, of pixels 0..1, over a sample of at most 100 MB."""
     max_pictures = max(100, SAMPLE_PIXELS // (pixels.shape[1] * pixels.shape[2]))
     sample = pixels[:: max(1, len(pixels) // max_pictures)].reshape(-1, pixels.shape[-1]) / 255.0

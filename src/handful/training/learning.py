@@ -1,8 +1,9 @@
 """The loop of everything that is learned: steps, validations, the best step, and the state on disk.
 
 A `Stage` is a backbone, a head, or both together. It says how to make a step and how to validate; `learn` does the
-rest. All random numbers of a step depend only on the seed and the number of the step, so what `Stage.state` returns is
-all that the next step depends on: learning that was interrupted ends with the same arrays as without a break.
+rest. All random numbers of a step depend only on the seed and the number of the step, so the tensors of a stage and the
+moments of its optimiser are all that the next step depends on: learning that was interrupted ends with the same arrays
+as without a break.
 
 The state of several stages is one safetensors file, replaced as a whole: a kill never damages it.
 """
@@ -10,7 +11,9 @@ The state of several stages is one safetensors file, replaced as a whole: a kill
 from __future__ import annotations
 
 import json
+import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -47,34 +50,44 @@ class Reached:
     is_finished: bool = False
 
 
-class Stage:
+class Stage(ABC):
     """Something that learns step by step, and of which the best step is kept.
 
-    Subclasses set `name`, `steps` and `made_from`, plain data that decides the result, before learning begins.
+    `made_from` is plain data that decides the result. `prepare` sets `tensors`, everything that steps change, by name,
+    and the optimiser of those that are learned.
     """
 
-    name: str
-    steps: int
-    made_from: dict[str, Any]
+    tensors: dict[str, Tensor]
+    optimiser: Optimizer
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, steps: int, made_from: Mapping[str, Any]) -> None:
+        self.name, self.steps, self.made_from = name, steps, dict(made_from)
         self.reached = Reached()
         self.best: Arrays = {}  # the result: arrays of the best step
 
+    @abstractmethod
     def start(self) -> None:
         """Make ready for the first step."""
 
+    @abstractmethod
+    def prepare(self, arrays: Arrays) -> None:
+        """Make ready to continue with tensors of these values."""
+
+    @abstractmethod
     def step(self, number: int) -> float:
         """Make step `number`, and return the loss before it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_validation_due(self) -> bool:
         """Whether a validation follows the last step."""
-        raise NotImplementedError
 
+    @abstractmethod
     def validate(self) -> dict[str, Any]:
         """Return the figures of the last step."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def result(self, figures: Mapping[str, Any]) -> Arrays:
+        """Return a copy of the arrays that are learned."""
 
     def is_better(self, figures: Mapping[str, Any]) -> bool:
         """Whether accuracy and AUROC are better in sum, and neither is worse than before learning."""
@@ -82,21 +95,38 @@ class Stage:
         is_worse = any(figures[name] < before[name] for name in names)
         return not is_worse and sum(figures[name] for name in names) > sum(best[name] for name in names)
 
-    def result(self, figures: Mapping[str, Any]) -> Arrays:
-        """Return a copy of the arrays that are learned."""
-        raise NotImplementedError
-
     def is_past_its_best(self) -> bool:
         """Whether later steps are not worth their time."""
         return False
 
     def state(self) -> Arrays:
         """Return a copy of all arrays on which the next step depends."""
-        raise NotImplementedError
+        tensors = {f"value.{name}": tensor for name, tensor in self.tensors.items()}
+        for name, tensor in self.tensors.items():
+            moments = self.optimiser.state.get(tensor, {})
+            tensors |= {f"{key}.{name}": moments[key] for key in MOMENTS if moments.get(key) is not None}
+        return copied(tensors)
 
     def restore(self, state: Arrays) -> None:
         """Continue from such a state."""
-        raise NotImplementedError
+        import torch
+
+        self.prepare(with_prefix(state, "value."))
+        with torch.no_grad():
+            for name, tensor in self.tensors.items():
+                tensor.copy_(torch.from_numpy(state[f"value.{name}"]))
+                moments = {
+                    key: torch.empty_like(tensor).copy_(torch.from_numpy(state[f"{key}.{name}"]))
+                    for key in MOMENTS
+                    if f"{key}.{name}" in state
+                }  # in the tensor's own layout
+                if moments:
+                    self.optimiser.state[tensor] = {"step": torch.tensor(float(self.reached.step))} | moments
+
+    def set_rate(self, share: float) -> None:
+        """Set the learning rates to this share of the highest ones."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = group["highest"] * share
 
 
 class Saved(NamedTuple):
@@ -108,15 +138,7 @@ class Saved(NamedTuple):
 
 
 class Checkpoint:
-    """The stages that are finished, and the state of the one that is not. Without a path nothing is written.
-
-    Parameters
-    ----------
-    path : Path or None
-        The file.
-    save_every : float
-        Seconds between two writings.
-    """
+    """The stages that are finished, and the state of the one that is not. Without a path nothing is written."""
 
     def __init__(self, path: Path | None, save_every: float = SAVE_EVERY_S) -> None:
         self.path, self.save_every, self.written = path, save_every, time.monotonic()
@@ -150,18 +172,14 @@ class Checkpoint:
             )
         return saved
 
-    @property
-    def is_due(self) -> bool:
-        """Whether the file is to be written, and the last time was long enough ago."""
-        return self.path is not None and time.monotonic() - self.written >= self.save_every
-
     def save(self, stage: Stage) -> None:
-        """Write the file with the state of a stage, or with its result if it is finished."""
-        if self.path is None:
+        """Write the file, if it is time, with the state of a stage, or with its result if it is finished."""
+        is_finished = stage.reached.is_finished
+        if self.path is None or not (is_finished or time.monotonic() - self.written >= self.save_every):
             return
         from safetensors.numpy import save
 
-        state = {} if stage.reached.is_finished else {f"now/{name}": array for name, array in stage.state().items()}
+        state = {} if is_finished else {f"now/{name}": array for name, array in stage.state().items()}
         arrays = state | {f"best/{name}": array for name, array in stage.best.items()}
         self.stages[stage.name] = Saved(stage.made_from, asdict(stage.reached), arrays)
         header = {name: (saved.made_from, saved.reached) for name, saved in self.stages.items()}
@@ -183,17 +201,6 @@ def learn(
     """Learn until the last step; afterwards `stage.best` and `stage.reached` are the result.
 
     Ctrl-C saves nothing: it may come in the middle of a step, and the last checkpoint is complete.
-
-    Parameters
-    ----------
-    stage : Stage
-        What is learned.
-    checkpoint : Checkpoint
-        Where the state is kept.
-    progress : callable
-        Called with the number of steps, and of all steps.
-    on_validation : callable
-        Called with the figures of each validation.
     """
     saved = checkpoint.of(stage)
     if saved is None:
@@ -220,8 +227,12 @@ def learn(
         else:
             reached.is_finished = True
         reached.seconds = time.monotonic() - begun
-        if reached.is_finished or checkpoint.is_due:
-            checkpoint.save(stage)
+        checkpoint.save(stage)
+
+
+def cosine(done: float) -> float:
+    """Return the share of the highest learning rate after a part of the steps: 1 at the start, 0 at the end."""
+    return (1 + math.cos(math.pi * done)) / 2
 
 
 def with_prefix(arrays: Mapping[str, T], prefix: str) -> dict[str, T]:
@@ -229,34 +240,6 @@ def with_prefix(arrays: Mapping[str, T], prefix: str) -> dict[str, T]:
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
-# ---- torch
-
-
 def copied(tensors: Mapping[str, Tensor]) -> Arrays:
     """Return copies of tensors as NumPy arrays."""
     return {name: np.array(value.detach().cpu().numpy(), order="C") for name, value in tensors.items()}
-
-
-def state_of(optimiser: Optimizer, parameters: Mapping[str, Tensor]) -> Arrays:
-    """Return copies of parameters and of what the optimiser remembers of each."""
-    arrays = {f"value.{name}": value for name, value in parameters.items()}
-    for name, parameter in parameters.items():
-        remembered = optimiser.state.get(parameter, {})
-        arrays |= {f"{key}.{name}": remembered[key] for key in MOMENTS if remembered.get(key) is not None}
-    return copied(arrays)
-
-
-def restore_into(optimiser: Optimizer, parameters: Mapping[str, Tensor], state: Arrays, step: int) -> None:
-    """Set parameters and the memory of their optimiser to those of `state_of` after `step` steps."""
-    import torch
-
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(torch.from_numpy(state[f"value.{name}"]))
-            remembered = {
-                key: torch.empty_like(parameter).copy_(torch.from_numpy(state[f"{key}.{name}"]))
-                for key in MOMENTS
-                if f"{key}.{name}" in state
-            }  # in the parameter's own layout
-            if remembered:
-                optimiser.state[parameter] = {"step": torch.tensor(float(step))} | remembered

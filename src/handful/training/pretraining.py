@@ -13,11 +13,11 @@ card.md                     what it is and how to make it again
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from pathlib import Path
 from platform import python_version
 from typing import TYPE_CHECKING, Any
@@ -26,14 +26,10 @@ import numpy as np
 
 import handful
 from handful.backbones.preprocessing import Preprocessing
-from handful.core.metrics import figures
-from handful.features import FeatureTable, Protocol, draw
-from handful.solving import solve
 from handful.training.datasets import PictureSet
 from handful.training.heads.learned_base import DEFAULT_HEADS, check_heads, learn_base
-from handful.training.heads.trainer import check_classes
-from handful.training.learning import SAVE_EVERY_S, Arrays, Checkpoint, Stage, learn, with_prefix
-from handful.training.model_card import write_card
+from handful.training.heads.trainer import known_classes
+from handful.training.learning import SAVE_EVERY_S, Checkpoint, Stage, learn, with_prefix
 from handful.training.settings import AUTO, NONE, Settings
 from handful.utils.extras import TORCH, need
 from handful.utils.files import write_whole
@@ -45,8 +41,6 @@ if TYPE_CHECKING:
 
 MIN_VALIDATION_CLASSES = 10  # if there are enough classes: 5 known and 5 unknown
 CLASSES_PER_HELD_OUT = 4  # at most one class in 4 is held out
-VALIDATION_TASKS = 200
-SHOTS = 1, 5
 CHECKPOINT = "checkpoint.safetensors"
 HEADS_CHECKPOINT = "heads.safetensors"  # the state of the learning of heads, which is the last part of a training
 
@@ -119,7 +113,7 @@ def pretrain(
     for package in ("onnx", "onnxruntime"):  # checked before the training, not after it
         need(package, "the backbone that training writes")
     from handful.training.joint_training import JointTraining
-    from handful.training.learner import Learner, pixel_statistics
+    from handful.training.learner import Learner
 
     device = _device(device)
     check_heads(heads)
@@ -131,33 +125,85 @@ def pretrain(
     if settings.together != NONE and settings.together not in heads:
         heads = (*heads, settings.together)  # else what it learns would be lost
     if heads:
-        check_classes(learning.labels, None if held_out is None else held_out.labels, pictures.name)
+        known_classes(learning.labels, None if held_out is None else held_out.labels, pictures.name)
     made_from = settings.plain() | {"pictures": digest(learning), "validation": digest(held_out)}
     folder.mkdir(parents=True, exist_ok=True)
-    with locked_folder(folder), _reproducibly(threads or available_threads()):
-        learner = Learner(settings, learning, *pixel_statistics(learning.pixels), device)
-        backbone, joint = Backbone(learner, held_out, made_from), None
+    with locked_folder(folder), _reproducibly(threads or available_threads()), curves(folder, tensorboard) as draw_row:
+        learner = Learner(settings, learning, held_out, made_from, device)
+        stages: list[Stage] = [learner]
+        joint: JointTraining | None = None
         checkpoint = Checkpoint(folder / CHECKPOINT, save_every)
-        with curves(folder, tensorboard) as draw_row:
 
-            def on_validation(row: dict[str, Any]) -> None:
-                stages = (backbone,) if joint is None else (backbone, joint)
-                rows = [json.dumps(one) + "\n" for stage in stages for one in stage.reached.rows]
-                write_whole(folder / "history.jsonl", "".join(rows).encode())
-                draw_row(row, row["epoch" if joint is None else "tasks"])
-                on_epoch(row)
+        def on_validation(row: dict[str, Any]) -> None:
+            rows = [json.dumps(one) + "\n" for stage in stages for one in stage.reached.rows]
+            write_whole(folder / "history.jsonl", "".join(rows).encode())
+            draw_row(row, row["epoch"] if joint is None else row["tasks"])
+            on_epoch(row)
 
-            learn(backbone, checkpoint, partial(progress, "training"), on_validation)
-            if settings.together != NONE:
-                head_file = folder / "together.safetensors"
-                joint = JointTraining(
-                    learner, learning, held_out, backbone.best, made_from, head_file, partial(progress, "head")
-                )
-                if joint.name not in checkpoint.stages:
-                    (folder / HEADS_CHECKPOINT).unlink(missing_ok=True)  # heads that were learned on other features
-                learn(joint, checkpoint, partial(progress, "together"), on_validation)
-                head_file.unlink(missing_ok=True)
-        return _finish(backbone, joint, pictures, learning, folder, heads, command, progress)
+        learn(learner, checkpoint, partial(progress, "training"), on_validation)
+        if settings.together != NONE:
+            head_file = folder / "together.safetensors"
+            joint = JointTraining(learner, made_from, head_file, partial(progress, "head"))
+            if joint.name not in checkpoint.stages:
+                (folder / HEADS_CHECKPOINT).unlink(missing_ok=True)  # heads that were learned on other features
+            stages.append(joint)
+            learn(joint, checkpoint, partial(progress, "together"), on_validation)
+            head_file.unlink(missing_ok=True)
+        return _finish(learner, joint, pictures, folder, heads, command, partial(progress, "heads"))
+
+
+def _finish(
+    learner: Learner,
+    joint: JointTraining | None,
+    pictures: PictureSet,
+    folder: Path,
+    heads: Sequence[str],
+    command: str,
+    progress: Callable[[int, int], object],
+) -> Trained:
+    """Write the files."""
+    import torch
+    from safetensors.numpy import save
+
+    from handful.backbones.networks.export import export_onnx
+    from handful.training.joint_training import HEAD, NETWORK
+
+    settings, network, best, weights = learner.settings, learner.network, learner.reached.best, learner.best
+    start = None
+    if joint is not None and joint.best:
+        weights = weights | with_prefix(joint.best, NETWORK)
+        start = {settings.together: with_prefix(joint.best, HEAD)}
+    learner.load(weights)
+    if start is not None:
+        best = best | learner.figures()  # figures of the network that is written
+    features = learner.table(learner.pictures)
+    others = None if learner.held_out is None else learner.table(learner.held_out)
+    mean, std = (tuple(np.round(v.flatten().tolist(), 6).tolist()) for v in (learner.mean.cpu(), learner.std.cpu()))
+    preprocessing = Preprocessing(learner.pixels.shape[1:3], mean, std, pictures.interpolation, pictures.crop)
+    names = {"weights": "weights.safetensors", "backbone": "model.onnx", "base": "model.base.safetensors"}
+    files = {what: folder / name for what, name in names.items()}
+    about = {"network": settings.network, "channels": network.channels, "options": network.options}
+    write_whole(files["weights"], save(weights, metadata={"handful": json.dumps(about, sort_keys=True)}))
+    export_onnx(network.cpu().eval(), files["backbone"], preprocessing)
+    base = learn_base(
+        features, validation=others, heads=heads, seed=settings.seed, start=start,
+        checkpoint=folder / HEADS_CHECKPOINT, progress=progress,
+    )  # fmt: skip
+    base.save(files["base"])
+    (folder / HEADS_CHECKPOINT).unlink(missing_ok=True)
+    seconds = learner.reached.seconds + (0 if joint is None else joint.reached.seconds)
+    report = None if joint is None else joint.report()
+    validation = "of the split val" if "val" in pictures.splits else "held out of its base classes"
+    facts = {
+        "data": learner.pictures, "digest": digest(learner.pictures), "classes": learner.n_classes,
+        "held_out": 0 if learner.held_out is None else len(learner.held_out.classes), "validation": validation,
+        "side": learner.pixels.shape[1], "dimension": features.dimension, "command": command,
+        "best_epoch": best.get("epoch", 0), "epochs": len(learner.reached.rows), "minutes": seconds / 60,
+        "threads": torch.get_num_threads(), "python": python_version(), "torch": torch.__version__,
+    }  # fmt: skip
+    card = folder / "card.md"
+    card.write_text(_card(settings, facts, best, base.about["heads"], report, files.values()), "utf-8")
+    return Trained(folder, learner.reached.best, seconds, files | {"card": card}, report)
 
 
 def _device(name: str) -> str:
@@ -172,123 +218,6 @@ def _device(name: str) -> str:
             f"there is no device {name!r} here ({str(error).splitlines()[0]}): give cpu, or auto"
         ) from None
     return name
-
-
-class Backbone(Stage):
-    """A network that learns base classes. A step is a batch, and a validation follows each epoch."""
-
-    name = "backbone"
-
-    def __init__(self, learner: Learner, held_out: PictureSet | None, made_from: dict[str, Any]) -> None:
-        super().__init__()
-        self.learner, self.held_out, self.steps = learner, held_out, learner.steps
-        # The joint training is a later stage: any may be chosen when this one is finished
-        self.made_from = {name: value for name, value in made_from.items() if not name.startswith("together")}
-
-    def step(self, number: int) -> float:
-        """Learn from a batch."""
-        return self.learner.step(number)
-
-    def is_validation_due(self) -> bool:
-        """After each epoch."""
-        return self.reached.step % self.learner.steps_per_epoch == 0
-
-    def validate(self) -> dict[str, Any]:
-        """Return the number of the epoch, its mean loss, and the figures on held-out classes."""
-        epoch = self.reached.step // self.learner.steps_per_epoch
-        return {"epoch": epoch, "loss": float(np.mean(self.reached.losses))} | self.figures()
-
-    def figures(self) -> dict[str, float]:
-        """Return the figures of SimpleShot on held-out classes, if there are any."""
-        if self.held_out is None:
-            return {}
-        features = FeatureTable(self.learner.embed(self.held_out.pixels), self.held_out.labels)
-        return validate(features, self.learner.mean_feature(), self.learner.settings.seed)
-
-    def is_better(self, figures: Mapping[str, Any]) -> bool:
-        """Of equal epochs the later one is taken."""
-        return "figure" not in figures or figures["figure"] >= self.reached.best.get("figure", -1)
-
-    def result(self, figures: Mapping[str, Any]) -> Arrays:
-        """Return the weights of the network."""
-        return self.learner.weights()
-
-    def is_past_its_best(self) -> bool:
-        """Whether the last `patience` epochs gave no better figure. An equal figure is not better."""
-        patience, best = self.learner.settings.patience, self.reached.best.get("figure")
-        if not (patience and best):
-            return False
-        first = next(row["epoch"] for row in self.reached.rows if row["figure"] == best)
-        return bool(self.reached.rows[-1]["epoch"] - first >= patience)
-
-    def state(self) -> Arrays:
-        """Return weights and momenta."""
-        return self.learner.state()
-
-    def restore(self, state: Arrays) -> None:
-        """Continue from such a state."""
-        self.learner.restore(state, self.reached.step)
-
-
-def _finish(
-    backbone: Backbone,
-    joint: JointTraining | None,
-    pictures: PictureSet,
-    learning: PictureSet,
-    folder: Path,
-    heads: Sequence[str],
-    command: str,
-    progress: Callable[[str, int, int], object],
-) -> Trained:
-    """Write the files."""
-    import torch
-    from safetensors.numpy import save
-
-    from handful.backbones.networks.export import export_onnx
-    from handful.training.joint_training import HEAD, NETWORK
-
-    learner, held_out, best, weights = backbone.learner, backbone.held_out, backbone.reached.best, backbone.best
-    settings, network, report = learner.settings, learner.network, None if joint is None else joint.report()
-    start = None
-    if joint is not None and joint.best:
-        weights = weights | with_prefix(joint.best, NETWORK)
-        start = {settings.together: with_prefix(joint.best, HEAD)}
-    learner.load(weights)
-    if start is not None:
-        best = best | backbone.figures()  # figures of the network that is written
-    features = FeatureTable(learner.embed(learning.pixels), learning.labels, name=pictures.name)
-    others = None if held_out is None else FeatureTable(learner.embed(held_out.pixels), held_out.labels)
-    mean, std = (tuple(np.round(v.flatten().tolist(), 6).tolist()) for v in (learner.mean.cpu(), learner.std.cpu()))
-    preprocessing = Preprocessing(learning.pixels.shape[1:3], mean, std, pictures.interpolation, pictures.crop)
-    files = {
-        "weights": folder / "weights.safetensors",
-        "backbone": folder / "model.onnx",
-        "base": folder / "model.base.safetensors",
-        "card": folder / "card.md",
-    }
-    about = {"network": settings.network, "channels": network.channels, "options": network.options}
-    write_whole(files["weights"], save(weights, metadata={"handful": json.dumps(about, sort_keys=True)}))
-    export_onnx(network.cpu().eval(), files["backbone"], preprocessing)
-    base = learn_base(
-        features, validation=others, heads=heads, seed=settings.seed, start=start,
-        checkpoint=folder / HEADS_CHECKPOINT, progress=partial(progress, "heads"),
-    )  # fmt: skip
-    base.save(files["base"])
-    (folder / HEADS_CHECKPOINT).unlink(missing_ok=True)
-    versions = {"handful": handful.__version__, "torch": torch.__version__, "Python": python_version()}
-    seconds = backbone.reached.seconds + (0 if joint is None else joint.reached.seconds)
-    data = {
-        "name": pictures.name, "pictures": len(learning.pixels), "classes": learner.n_classes,
-        "held_out": 0 if held_out is None else len(held_out.classes), "digest": digest(learning),
-        "validation": "of the split val" if "val" in pictures.splits else "held out of its base classes",
-    }  # fmt: skip
-    write_card(
-        files["card"], settings=settings, data=data, size=learning.pixels.shape[1], dimension=features.dimension,
-        best=best, epochs=len(backbone.reached.rows), seconds=seconds, threads=torch.get_num_threads(),
-        command=command, versions=versions, files=[files["weights"], files["backbone"], files["base"]],
-        heads=base.about["heads"], together=report,
-    )  # fmt: skip
-    return Trained(folder, backbone.reached.best, seconds, files, report)
 
 
 def split(pictures: PictureSet, settings: Settings) -> tuple[PictureSet, PictureSet | None]:
@@ -357,38 +286,6 @@ def _reproducibly(threads: int) -> Iterator[None]:
         torch.use_deterministic_algorithms(before[1])
 
 
-# ---- validation
-
-
-def fitting_protocol(labels: np.ndarray, shots: int) -> Protocol | None:
-    """Return the protocol closest to the paper's (5 ways, 5 outlier classes, 15 queries) that these classes allow.
-
-    None if they allow no task at all.
-    """
-    counts = np.unique(labels, return_counts=True)[1]
-    ways = min(5, len(counts) // 2) if len(counts) < 10 else 5
-    queries = min(15, int(counts.min()) - shots)
-    return Protocol(ways, shots, queries, min(5, len(counts) - ways), queries) if ways >= 2 and queries >= 1 else None
-
-
-def validate(features: FeatureTable, base_mean: np.ndarray, seed: int) -> dict[str, float]:
-    """Return accuracy and AUROC of SimpleShot in percent, and `figure`, their mean, which early stopping uses.
-
-    The tasks are the same at every call, so that epochs can be compared.
-    """
-    means: dict[str, float] = {}
-    for shots in SHOTS:
-        if (protocol := fitting_protocol(features.need_labels(), shots)) is None:
-            continue
-        episodes = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=VALIDATION_TASKS)
-        result = solve(episodes.task, method="simpleshot", base_mean=base_mean)
-        values = figures(result.probabilities, result.outlier_scores, episodes.truth)
-        means[f"accuracy_{shots}"], means[f"auroc_{shots}"] = (
-            100 * float(np.mean(values[k])) for k in ("accuracy", "auroc")
-        )
-    return means | ({"figure": float(np.mean(list(means.values())))} if means else {})
-
-
 # ---- curves
 
 
@@ -409,3 +306,100 @@ def curves(folder: Path, wanted: bool) -> Iterator[Callable[[Mapping[str, Any], 
                     writer.add_scalar(name, value, step)
 
         yield draw_row
+
+
+# ---- the model card
+
+CARD = """# {settings.network} trained on {data.name}
+
+A backbone for few-shot open-set recognition: pictures of {side} x {side} pixels to {dimension} features ({options}).
+
+## Made from
+
+{pictures:,} pictures of {classes:,} classes of {data.name}; {held_out:,} other classes \
+({validation}) chose the epoch. Digest of the pixels: `{digest}`. The licence of these pictures decides \
+what may be done with the weights.
+
+Best of {epochs} epochs: {best_epoch}. {minutes:.1f} minutes of training on {threads} thread{plural}.
+
+{figures}## Use
+
+    handful embed PICTURES/ --backbone model.onnx -o features.parquet
+
+`model.json` says how pictures are prepared. `model.base.safetensors` holds the mean feature of the base classes, for \
+methods that centre on it, a sample of their items, and what methods learned from them: {heads}. The backbone only \
+knows its training classes: expect worse results on other kinds of pictures.
+
+{gains}{joint}## Make it again
+
+    {command}
+
+handful {version}, torch {torch}, Python {python}. On one thread of one machine the weights are the same to the \
+last bit.
+
+| setting | |
+|---|---|
+{settings_rows}
+| file | bytes | SHA-256 |
+|---|---|---|
+{file_rows}"""
+
+JOINT = """## Trained together
+
+After the best epoch, the network and the head of {head} were trained together on {tasks:,} tasks of base classes \
+(highest learning rate of the network: {rate:g}). {kept}. The figures are those of the head on tasks of {held_out:,} \
+held-out classes, which chose the step. Before: the head had learned on fixed features.
+
+| | accuracy | AUROC |
+|---|---|---|
+| before | {before[accuracy]:.2f} | {before[auroc]:.2f} |
+| after | {after[accuracy]:.2f} | {after[auroc]:.2f} |
+
+"""
+
+
+def _card(
+    settings: Settings,
+    facts: dict[str, Any],
+    best: Mapping[str, Any],
+    heads: Mapping[str, Any],
+    together: Mapping[str, Any] | None,
+    files: Iterable[Path],
+) -> str:
+    """Return the model card as Markdown: what it is, which data it was trained on, how to train it again."""
+    figures = [
+        f"| {shots}-shot | {best[f'accuracy_{shots}']:.2f} | {best[f'auroc_{shots}']:.2f} |"
+        for shots in (1, 5)
+        if f"accuracy_{shots}" in best
+    ]
+    gains = []
+    for name, head in heads.items():
+        before, after = head["before"], head["after"]
+        both = (f"{before[figure]:.2f} -> {after[figure]:.2f}" for figure in ("accuracy", "auroc"))
+        gains.append(f"| {name} | {' | '.join(both)} |")
+    joint = ""
+    if together is not None:
+        kept = "No step was better than the start, so the network is that of the best epoch"
+        if together["gained"]:
+            kept = f"The step after {together['best']:,} tasks was the best one and is kept"
+        joint = JOINT.format(kept=kept, rate=settings.together_rate, **together)
+    digests = [(file, sha256(file.read_bytes()).hexdigest()) for file in files]
+    return CARD.format(
+        **facts, settings=settings, joint=joint, pictures=len(facts["data"]), version=handful.__version__,
+        plural="" if facts["threads"] == 1 else "s",
+        options=", ".join(f"{k} {v}" for k, v in settings.options.items()) or "as published",
+        figures=_table(
+            "SimpleShot on tasks of the validation classes (they chose the epoch: expect a little less on others):\n\n"
+            "| tasks | accuracy | AUROC |",
+            figures,
+        ),
+        gains=_table("| head, before and after learning | accuracy | AUROC |", gains),
+        heads=", ".join(heads) or "nothing",
+        settings_rows="".join(f"| {name} | {value} |\n" for name, value in settings.plain().items()),
+        file_rows="".join(f"| {file.name} | {file.stat().st_size:,} | `{digest}` |\n" for file, digest in digests),
+    )  # fmt: skip
+
+
+def _table(head: str, rows: Sequence[str]) -> str:
+    """A table of three columns and a blank line; nothing without rows."""
+    return "\n".join([head, "|---|---|---|", *rows, "", ""]) if rows else ""

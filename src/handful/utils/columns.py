@@ -13,8 +13,6 @@ NDArray = np.ndarray[Any, Any]
 class ColumnTable(dict[str, NDArray]):
     """Columns of one length by name: numbers, masked where one is missing; or texts and other objects.
 
-    Examples
-    --------
     >>> table = ColumnTable({"path": ["a.png", None], "score": np.array([0.5, 1.0])})
     >>> list(table), table.num_rows, table["path"].tolist()
     (['path', 'score'], 2, ['a.png', None])

@@ -13,12 +13,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -37,8 +34,6 @@ WHOLE_NUMBERS = re.compile(rb"[-+0-9 \t]+")
 MAX_WHOLE_DIGITS = 18  # longer ones may not fit into 64 bits
 MAX_PACKED_LENGTH = 64  # of cells that may be numbers
 ROWS_PER_BLOCK = 256  # rows of cells that are in memory as Python's texts: few enough for the processor's cache
-
-_CSV_LOCK = Lock()
 
 
 def escape(text: str) -> str:
@@ -62,35 +57,22 @@ def _is_formula(text: str) -> bool:
 # ---- read
 
 
-@contextmanager
-def records(text: str, separator: str, blanks: bool = False) -> Iterator[Iterator[tuple[int, list[str]]]]:
+def records(text: str, separator: str, blanks: bool = False) -> Iterator[tuple[int, list[str]]]:
     """The records of a CSV file, each with the number of its first line; `blanks` may follow a separator."""
-    stand_in = ""
-    if "\0" in text and sys.version_info < (3, 11):  # where the module csv refuses it
-        stand_in = next(chr(code) for code in range(0xE000, 0xF900) if chr(code) not in text)
-        text = text.replace("\0", stand_in)
-
-    def lines() -> Iterator[tuple[int, list[str]]]:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True, skipinitialspace=blanks)
-        while True:
-            line = reader.line_num + 1
-            try:
-                cells = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                why = "a quote is never closed" if "end of data" in str(error) else shortened(str(error))
-                raise ValueError(
-                    f"line {line} cannot be read ({why}): write a quote inside of a quoted text twice"
-                ) from None
-            yield line, [cell.replace(stand_in, "\0") for cell in cells] if stand_in else cells
-
-    with _CSV_LOCK:  # the limit is that of the whole process
-        before = csv.field_size_limit(max(len(text), csv.field_size_limit()))
+    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # of the whole process, so it only grows
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True, skipinitialspace=blanks)
+    while True:
+        line = reader.line_num + 1
         try:
-            yield lines()
-        finally:
-            csv.field_size_limit(before)
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            why = "a quote is never closed" if "end of data" in str(error) else shortened(str(error))
+            raise ValueError(
+                f"line {line} cannot be read ({why}): write a quote inside of a quoted text twice"
+            ) from None
+        yield line, cells
 
 
 def parse(path: Path | str) -> list[tuple[str, NDArray]]:
@@ -103,16 +85,33 @@ def parse(path: Path | str) -> list[tuple[str, NDArray]]:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8 text, at byte {error.start:,}") from None
-    with records(text, ",") as lines:
-        names = next(lines, (0, []))[1]
-        if not names:
-            raise ValueError("it is empty: its first line must name the columns")
-        columns: list[list[NDArray]] = [[] for _ in names]
-        rows = _of_width(lines, len(names))
-        while block := list(islice(rows, ROWS_PER_BLOCK)):
-            for blocks, cells in zip(columns, zip(*block, strict=True), strict=True):
-                blocks.append(_packed(cells))
+    lines = records(text, ",")
+    names = next(lines, (0, []))[1]
+    if not names:
+        raise ValueError("it is empty: its first line must name the columns")
+    columns: list[list[NDArray]] = [[] for _ in names]
+    rows = _of_width(lines, len(names))
+    while block := list(islice(rows, ROWS_PER_BLOCK)):
+        for blocks, cells in zip(columns, zip(*block, strict=True), strict=True):
+            joined = "".join(cells)
+            is_short = joined.isascii() and "\0" not in joined and max(map(len, cells)) <= MAX_PACKED_LENGTH
+            blocks.append(np.array(cells, "S") if is_short else object_array(cells))
     return [(name, _joined(blocks)) for name, blocks in zip(names, columns, strict=True)]
+
+
+def _of_width(lines: Iterable[tuple[int, list[str]]], width: int) -> Iterator[list[str]]:
+    """The rows that are not empty; ValueError for one that has more or fewer cells than the first."""
+    for line, cells in lines:
+        if len(cells) == width:
+            yield cells
+        elif cells:
+            raise ValueError(f"line {line} has {len(cells)} cells, but the first line has {width}")
+
+
+def _joined(blocks: Sequence[NDArray]) -> NDArray:
+    if not blocks or any(block.dtype == object for block in blocks):
+        return object_array([text for block in blocks for text in texts_of(block)])
+    return np.concatenate(blocks)
 
 
 def texts_of(column: NDArray) -> list[str]:
@@ -153,28 +152,6 @@ def read_table(path: Path | str) -> ColumnTable:
     return ColumnTable(table)
 
 
-def _of_width(lines: Iterable[tuple[int, list[str]]], width: int) -> Iterator[list[str]]:
-    """The rows that are not empty; ValueError for one that has more or fewer cells than the first."""
-    for line, cells in lines:
-        if len(cells) == width:
-            yield cells
-        elif cells:
-            raise ValueError(f"line {line} has {len(cells)} cells, but the first line has {width}")
-
-
-def _packed(cells: Sequence[str]) -> NDArray:
-    joined = "".join(cells)
-    if joined.isascii() and "\0" not in joined and max(map(len, cells)) <= MAX_PACKED_LENGTH:
-        return np.array(cells, "S")
-    return object_array(cells)
-
-
-def _joined(blocks: Sequence[NDArray]) -> NDArray:
-    if not blocks or any(block.dtype == object for block in blocks):
-        return object_array([text for block in blocks for text in texts_of(block)])
-    return np.concatenate(blocks)
-
-
 # ---- write
 
 
@@ -199,7 +176,6 @@ def to_text(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _cells(values: NDArray, change: Callable[[str], str]) -> list[str]:
-    """The cells of a column, as they are in the file."""
     if values.dtype.kind == "f" and values.dtype.itemsize < 8:
         return list(values.astype(str).tolist())  # the shortest text that gives the same number
     return [_cell(value, change) for value in values.tolist()]

@@ -28,10 +28,9 @@ def need(module: str, purpose: str, install: str = IMAGES) -> Any:
 def has_pyarrow() -> bool:
     """Whether PyArrow can be imported, which Parquet files need."""
     try:
-        import_module("pyarrow")
+        return import_module("pyarrow") is not None
     except ImportError:
         return False
-    return True
 
 
 def need_pyarrow(purpose: str) -> None:

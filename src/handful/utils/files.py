@@ -100,19 +100,16 @@ def unique_names(names: Sequence[str]) -> list[str]:
     >>> unique_names(["a", "b", "a", "a (row 2)"])
     ['a', 'b', 'a (row 2, 2)', 'a (row 2)']
     """
-    taken, is_new = set(names), dict.fromkeys(names, True)
+    taken, seen = set(names), set[str]()
     unique = []
     for row, name in enumerate(names):
-        if not is_new[name]:
-            start, k = f"{name} (row {row}", 2
-            candidate = f"{start})"
-            while candidate in taken:
-                candidate, k = f"{start}, {k})", k + 1
-            taken.add(candidate)
-            unique.append(candidate)
-        else:
-            is_new[name] = False
-            unique.append(name)
+        candidate, k = name, 1
+        while name in seen and candidate in taken:
+            candidate = f"{name} (row {row})" if k == 1 else f"{name} (row {row}, {k})"
+            k += 1
+        taken.add(candidate)
+        seen.add(name)
+        unique.append(candidate)
     return unique
 
 
@@ -122,12 +119,8 @@ def in_brief(name: str | os.PathLike[str], max_length: int = 120) -> str:
     >>> in_brief("a\nb" + "x" * 200, 11)
     "'a\\n...xxx'"
     """
-    text = repr(os.fspath(name))
-    return (
-        text
-        if len(text) <= max_length
-        else f"{text[: max_length // 2 - 1]}...{text[-(max_length - max_length // 2 - 2) :]}"
-    )
+    text, half = repr(os.fspath(name)), max_length // 2
+    return text if len(text) <= max_length else f"{text[: half - 1]}...{text[-(max_length - half - 2) :]}"
 
 
 def first_folder(name: str) -> str:

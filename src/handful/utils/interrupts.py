@@ -1,8 +1,7 @@
 """Ctrl-C while native code runs.
 
-Python raises KeyboardInterrupt only between two of its own instructions. A matrix product, the start of a network or
-the end of a thread pool can delay the next instruction for minutes. So `bounded` ends a process that has not ended by
-itself soon after Ctrl-C.
+Python raises KeyboardInterrupt only between two of its own instructions, and a matrix product or the end of a thread
+pool can delay the next one for minutes. So `bounded` ends a process that has not ended by itself soon after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def quick() -> Iterator[None]:
 
 
 def _hears_ctrl_c() -> bool:
-    """Return whether Ctrl-C raises KeyboardInterrupt here: only in the main thread, with Python's own handler."""
+    """Whether Ctrl-C raises KeyboardInterrupt here: only in the main thread, with Python's own handler."""
     in_main = threading.current_thread() is threading.main_thread()
     return in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -25,23 +25,12 @@ def max_bytes() -> int:
 
 
 def check_bytes(count: int, what: str) -> None:
-    """Raise ValueError if `what`, the subject of a sentence, would take more memory than the limit.
-
-    Examples
-    --------
-    >>> check_bytes(4 * 1000 * 512, "array 'features'")
-    >>> check_bytes(4 * 10**15, "array 'features'")
-    Traceback (most recent call last):
-    ...
-    ValueError: array 'features' would take 3.6 PiB of memory, more than the limit of 8 GiB: the file is damaged, or \
-raise the limit with HANDFUL_MAX_BYTES=4PB
-    """
+    """Raise ValueError if `what`, the subject of a sentence, would take more memory than the limit."""
     if count > max_bytes():
         power = _power(count)
-        enough = f"{-(-count // 1024**power)}{POWERS[power]}B" if count < 2**60 else "..."
         raise ValueError(
             f"{what} would take {in_units(count)} of memory, more than the limit of {in_units(max_bytes())}: "
-            f"the file is damaged, or raise the limit with {VARIABLE}={enough}"
+            f"the file is damaged, or raise the limit with {VARIABLE}={-(-count // 1024**power)}{POWERS[power]}B"
         )
 
 
@@ -52,9 +41,7 @@ def in_units(count: int) -> str:
     '1.5 GiB'
     """
     power = _power(count)
-    if count >= 1024 ** len(POWERS):
-        return f"more than 1,024 {POWERS[-1]}iB"
-    number = count / 1024**power
+    number = min(count / 1024**power, 1024**2)  # a header may say any number
     text = f"{number:.0f}" if number >= 100 else f"{number:.1f}".removesuffix(".0")
     return f"{text} {POWERS[power]}iB" if power else f"{count} bytes"
 

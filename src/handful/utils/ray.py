@@ -70,21 +70,9 @@ def map_on_ray(
 ) -> Generator[Row, None, None]:
     """Yield the answer of `worker(*arguments)` for each row of work, in the order in which they finish.
 
-    A worker uses one core. One that dies with its machine starts again on a free core. If no core is free, it starts
-    when another one has no rows left and Ray Data ends it.
-
-    Parameters
-    ----------
-    worker : type
-        A subclass of `Worker`. It is made on the machines.
-    arguments : tuple
-        What it is made with.
-    rows : sequence of dict
-        The rows of work.
-    address : str, optional
-        The cluster; by default this machine's cores.
-    until : ExitStack, optional
-        Keeps the connection open for the next call.
+    worker is a subclass of `Worker`, made on the machines; it uses one core. One that dies with its machine starts
+    again on a free core. address is the cluster, by default this machine's cores; until keeps the connection open for
+    the next call.
     """
     need()
     data = _quiet_data()
@@ -118,34 +106,33 @@ def map_on_ray(
 def connected(address: str | None = None) -> Iterator[Any]:
     """Connect to the cluster at `address` ("auto": the one that runs here), or start one on this machine.
 
-    If there is already a connection, it is used and not closed.
+    If there is already a connection, it is used and not closed. Ray prints pages on standard output while a machine
+    dies, whatever `log_to_driver` and the log level are: a switch of its debugger turns that off. Log files have it.
     """
-    with patience(SHUTDOWN_S), _connected(need(), address) as ray:
-        yield ray
-
-
-@contextmanager
-def _connected(ray: Any, address: str | None) -> Iterator[Any]:
+    ray = need()
     if ray.is_initialized():
         yield ray
         return
-    try:
-        if address is None:
+    with patience(SHUTDOWN_S):
+        try:
+            if address is not None:
+                _check_reachable(address)
             # Without "local", Ray would join any cluster that runs on this machine, even another user's.
-            ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-        else:
-            _check_reachable(address)
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError) as error:
-        raise ConnectionError(
-            f"there is no Ray cluster at {address!r} ({str(error).splitlines()[0]}): start one with "
-            "`ray start --head`, or give --engine ray to use this machine alone"
-        ) from None
-    with _silent(ray):
+            own = {"address": "local", "include_dashboard": False} if address is None else {"address": address}
+            ray.init(**own, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, ValueError) as error:
+            raise ConnectionError(
+                f"there is no Ray cluster at {address!r} ({str(error).splitlines()[0]}): start one with "
+                "`ray start --head`, or give --engine ray to use this machine alone"
+            ) from None
+        worker = ray._private.worker
+        before = getattr(worker, "_worker_logs_enabled", True)
+        worker._worker_logs_enabled = False
         try:
             yield ray
         finally:
             ray.shutdown()
+            worker._worker_logs_enabled = before
 
 
 def _check_reachable(address: str) -> None:
@@ -162,22 +149,6 @@ def _machine_address() -> str:
     import ray
 
     return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]  # Ray has no annotations for it
-
-
-@contextmanager
-def _silent(ray: Any) -> Iterator[None]:
-    """Keep Ray from printing while a machine dies.
-
-    Ray prints pages on standard output, whatever `log_to_driver` and the log level are. Its debugger turns the output
-    off with this switch. The log files of the cluster still have everything.
-    """
-    worker = ray._private.worker
-    before = getattr(worker, "_worker_logs_enabled", True)
-    worker._worker_logs_enabled = False
-    try:
-        yield
-    finally:
-        worker._worker_logs_enabled = before
 
 
 def _quiet_data() -> Any:

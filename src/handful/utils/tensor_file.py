@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from handful.utils.files import parse_json
 from handful.utils.limits import check_bytes
 from handful.utils.text import shortened
 
@@ -38,24 +38,18 @@ def read_tensors(
     except (TypeError, AttributeError) as error:  # a type that NumPy does not have
         raise ValueError(f"{str(path)!r} is damaged: an array has a type that is not read: {error}") from None
     try:
-        about = json.loads(header)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{str(path)!r} is damaged: its header is not JSON: {shortened(str(error), 200)}") from None
-    if not isinstance(about, dict):
-        raise ValueError(f"{str(path)!r} is damaged: its header holds a {type(about).__name__}, not an object")
+        about = parse_json(header, "its header")
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r} is damaged: {error}") from None
     return about, arrays
 
 
 def check_arrays(arrays: Mapping[str, np.ndarray], axes: Mapping[str, str], sizes: dict[str, int]) -> None:
     """Raise ValueError unless arrays are finite numbers with these axes.
 
-    Parameters
-    ----------
-    axes : for each array its axes, each a number or a letter, as in "1 N D". Equal letters are equal lengths.
-    sizes : the known lengths of letters; the other lengths are added to it.
+    axes: for each array its axes, each a number or a letter, as in "1 N D". Equal letters are equal lengths. sizes: the
+    known lengths of letters; the other lengths are added to it.
 
-    Examples
-    --------
     >>> check_arrays({"points": np.ones((1, 3, 8))}, {"points": "1 N D"}, {"N": 2})
     Traceback (most recent call last):
     ...
@@ -70,11 +64,9 @@ def check_arrays(arrays: Mapping[str, np.ndarray], axes: Mapping[str, str], size
         shape, letters = arrays[name].shape, text.split()
         lengths = [int(letter) if letter.isdecimal() else sizes.get(letter) for letter in letters]
         if len(shape) != len(letters) or any(b not in (None, a) for a, b in zip(shape, lengths, strict=True)):
-            lengths_text = ", ".join(
-                f"{letter} = {sizes[letter]}" for letter in dict.fromkeys(letters) if letter in sizes
-            )
+            known = ", ".join(f"{letter} = {sizes[letter]}" for letter in dict.fromkeys(letters) if letter in sizes)
             raise ValueError(
                 f"{name!r} has shape {shortened(str(shape))}, but [{', '.join(letters)}]"
-                f"{' with ' * bool(lengths_text)}{lengths_text} is needed"
+                f"{f' with {known}' if known else ''} is needed"
             )
         sizes.update({letter: side for letter, side in zip(letters, shape, strict=True) if not letter.isdecimal()})

@@ -5,6 +5,7 @@ Parameters are named as in published code, so that its checkpoints fit.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -85,11 +86,6 @@ class ResNet12(nn.Module):
     two blocks, dropout removes whole squares of a channel (DropBlock, Ghiasi et al., 2018).
     """
 
-    layer1: nn.Sequential
-    layer2: nn.Sequential
-    layer3: nn.Sequential
-    layer4: nn.Sequential
-
     def __init__(self, channels: int = 3, widths: Sequence[int] = RESNET12_WIDTHS):
         super().__init__()
         if len(widths) != 4 or min(widths) < 1:
@@ -113,7 +109,8 @@ class ResNet12(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the features of pictures [n, channels, height, width] as [n, D]."""
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        for layer in self.children():
+            x = layer(x)
         return x.mean(dim=(2, 3))  # [n, D]
 
 
@@ -172,10 +169,6 @@ class WideResNet(nn.Module):
     Parameters are named as in the code of S2M2.
     """
 
-    block1: Group
-    block2: Group
-    block3: Group
-
     def __init__(self, channels: int = 3, depth: int = 28, widen: int = 10, variant: str = "s2m2"):
         super().__init__()
         if depth < 10 or (depth - 4) % 6 or widen < 1:
@@ -186,11 +179,15 @@ class WideResNet(nn.Module):
             raise ValueError(f"variant is {variant!r}: choose from {', '.join(WIDE_RESNET_VARIANTS)}")
         self.channels, self.dimension = channels, 64 * widen
         self.options: dict[str, Any] = {"depth": depth, "widen": widen, "variant": variant}
-        widths, kind = [16, 16 * widen, 32 * widen, 64 * widen], WideBlock if variant == "s2m2" else BareBlock
-        self.conv1 = nn.Conv2d(channels, widths[0], 3, padding=1, bias=variant == "feat")
+        kind = WideBlock if variant == "s2m2" else BareBlock
+        self.conv1 = nn.Conv2d(channels, 16, 3, padding=1, bias=variant == "feat")
+        into = 16
         for i, stride in enumerate((1, 2, 2)):
-            setattr(self, f"block{i + 1}", Group(kind, (depth - 4) // 6, widths[i], widths[i + 1], stride))
-        self.bn1 = nn.BatchNorm2d(widths[-1])
+            out = 16 * widen * 2**i
+            layer = [kind(into, out, stride), *(kind(out, out, 1) for _ in range((depth - 4) // 6 - 1))]
+            self.add_module(f"block{i + 1}", Group(OrderedDict(layer=nn.Sequential(*layer))))
+            into = out
+        self.bn1 = nn.BatchNorm2d(into)
         for part in self.modules():
             if isinstance(part, nn.Conv2d):
                 nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
@@ -205,22 +202,13 @@ class WideResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the features of pictures [n, channels, height, width] as [n, D]."""
-        x = self.block3(self.block2(self.block1(self.conv1(x))))
-        return F.relu(self.bn1(x)).mean(dim=(2, 3))  # [n, D]
+        for part in self.children():  # conv1, block1, block2, block3, bn1
+            x = part(x)
+        return F.relu(x).mean(dim=(2, 3))  # [n, D]
 
 
-class Group(nn.Module):
-    """Blocks of one width; the first one changes the number of channels and the size of the map."""
-
-    def __init__(self, kind: type[WideBlock], blocks: int, into: int, out: int, stride: int):
-        super().__init__()
-        first = kind(into, out, stride)
-        self.layer = nn.Sequential(first, *(kind(out, out, 1) for _ in range(blocks - 1)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the map after all blocks."""
-        y: Tensor = self.layer(x)
-        return y
+class Group(nn.Sequential):
+    """Blocks of one width, as its part `layer`; the first one changes the number of channels and halves the map."""
 
 
 class WideBlock(nn.Module):

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,8 +21,8 @@ import numpy as np
 
 from handful.backbones.networks import NETWORKS, build
 from handful.utils.extras import TORCH, need
-from handful.utils.text import shortened
-from handful.utils.unpickling import Refused, load_torch
+from handful.utils.text import one_line, shortened
+from handful.utils.unpickling import Damaged, Refused, load_torch
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,7 +31,6 @@ State = Mapping[str, np.ndarray]
 Shapes = dict[str, tuple[int, ...]]  # by our names
 MAX_DEPTH = 3  # of nested containers that are searched for state dicts
 COUNTER = "num_batches_tracked"  # of a batch norm: counts training steps, does not change features
-MAX_LISTED_NAMES = 6
 
 
 @dataclass(frozen=True)
@@ -46,50 +47,32 @@ class Loaded:
 def load_network(path: str | Path, name: str | None = None, **options: Any) -> tuple[nn.Module, str, Loaded]:
     """Return the network of a checkpoint in evaluation mode, its name, and how the file fits.
 
-    If there is no name, it is read from the file. `options` are for what the file cannot show.
-
-    Raises ValueError if parameters are missing, have another shape, or belong to layers that the network does not have.
+    If there is no name, it is read from the file. `options` are for what the file cannot show. ValueError if parameters
+    are missing, have another shape, or belong to layers that the network does not have.
     """
-    reading, file_options = _recognise(Path(path))
+    torch = need("torch", "a checkpoint", TORCH)
+    states, about = _state_dicts(Path(path))
+    reading = _best_reading(path, states)
     kind = reading.layout.network
     if name not in (None, kind):
         raise ValueError(f"{path} holds a {kind}, not a {name}")
-    network = build(kind, **(file_options | options))
-    parameters, shapes = network.state_dict(), reading.shapes()
-    lacking = [name for name in parameters if name not in shapes and not name.endswith(COUNTER)]
-    too_much = [in_file for own, in_file in reading.names.items() if own not in parameters]
-    common = [name for name in parameters if name in shapes]
-    mismatched = [
-        f"{reading.names[name]} {list(shapes[name])}, not {list(parameters[name].shape)}"
-        for name in common
-        if shapes[name] != tuple(parameters[name].shape)
-    ]
-    for wrong, what in (
-        (mismatched, "has parameters of another shape"),
-        (lacking, f"lacks parameters of the {kind}"),
-        (too_much, f"is of a network with more parts than the {kind}"),
-    ):
-        if wrong:
-            more = f" and {len(wrong) - MAX_LISTED_NAMES} more" if len(wrong) > MAX_LISTED_NAMES else ""
-            raise ValueError(f"{path} {what}: {shortened(', '.join(wrong[:MAX_LISTED_NAMES]), 500)}{more}")
-    torch = need("torch", "a checkpoint", TORCH)
-    arrays = {name: reading.state[reading.names[name]] for name in common}  # copied: they are views of the file
-    tensors = {name: torch.from_numpy(np.array(a, a.dtype.newbyteorder("="), order="C")) for name, a in arrays.items()}
-    network.load_state_dict(tensors, strict=False)
+    # A file of `handful train` stores more options than shapes can show; if they contradict, the shapes count.
+    stored = about.get("options") if about.get("network") == kind else None
+    network = build(kind, **((stored if isinstance(stored, dict) else {}) | reading.options | options))
+    tensors = {
+        own: value for own, value in network.state_dict().items() if own.endswith(COUNTER)
+    }  # old files lack them
+    for own, in_file in reading.names.items():
+        array = reading.state[in_file]  # copied: it is a view of the file
+        tensors[own] = torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise ValueError(f"{path} does not fit the {kind}: {one_line(str(error), 500)}") from None
     used = set(reading.names.values())
     unused = [name for name in reading.state if name not in used]
-    loaded = Loaded(len(common), unused, reading.prefix, reading.layout.name, reading.place)
+    loaded = Loaded(len(reading.names), unused, reading.prefix, reading.layout.name, reading.place)
     return network.eval(), kind, loaded
-
-
-def network_of(path: str | Path) -> tuple[str, dict[str, Any]]:
-    """Return name and options of the network in a file, such as ("resnet12", {"channels": 3, ...}).
-
-    They follow from the names and shapes of its parameters. A file of `handful train` stores more options; if they
-    contradict the shapes, the shapes count.
-    """
-    reading, options = _recognise(Path(path))
-    return reading.layout.network, options
 
 
 class _Reading(NamedTuple):
@@ -100,46 +83,31 @@ class _Reading(NamedTuple):
     layout: Layout
     names: dict[str, str]  # our name -> name in the file
     state: State
-
-    def shapes(self) -> Shapes:
-        return {own_name: tuple(self.state[name].shape) for own_name, name in self.names.items()}
+    options: dict[str, Any]  # of the network, as far as shapes and names tell
 
 
-def _recognise(path: Path) -> tuple[_Reading, dict[str, Any]]:
-    """Return the reading of a file in which most names fit, and the options of that network."""
-    best: tuple[_Reading, dict[str, Any]] | None = None
-    states, about = _state_dicts(path)
-    for reading in _readings(states):
-        try:
-            options = _READERS[reading.layout.network](reading.shapes())
-        except KeyError:  # a required parameter is missing
-            continue
-        if options is not None and (best is None or len(reading.names) > len(best[0].names)):
-            best = reading, options | reading.layout.options
+def _best_reading(path: str | Path, states: dict[str, State]) -> _Reading:
+    """Try every state dict with every prefix in every layout, and return the reading in which most names fit."""
+    best: _Reading | None = None
+    for place, state in states.items():
+        prefixes = {name[: match.end()] for name in state for match in re.finditer(r"\.|^", name)}
+        for prefix, layout in product(sorted(prefixes, key=lambda text: (len(text), text)), LAYOUTS):
+            names: dict[str, str] = {}
+            for name in state:
+                if name.startswith(prefix) and (match := re.fullmatch(layout.pattern, name[len(prefix) :])):
+                    names.setdefault(layout.ours(match), name)
+            try:
+                options = _READERS[layout.network]({own: tuple(state[name].shape) for own, name in names.items()})
+            except KeyError:  # a required parameter is missing
+                continue
+            if options is not None and (best is None or len(names) > len(best.names)):
+                best = _Reading(place, prefix, layout, names, state, options | layout.options)
     if best is None:
         raise ValueError(
             f"{path} holds none of the supported networks ({', '.join(NETWORKS)}): export it to ONNX with the code "
             "that made it, and give handful the .onnx file"
         )
-    reading, options = best
-    stored = about.get("options") if about.get("network") == reading.layout.network else None
-    return reading, (stored if isinstance(stored, dict) else {}) | options
-
-
-def _readings(states: dict[str, State]) -> Iterator[_Reading]:
-    """Yield every state dict with every prefix in every layout in which any name fits."""
-    for place, state in states.items():
-        prefixes = {
-            "".join(f"{word}." for word in name.split(".")[:n]) for name in state for n in range(name.count(".") + 1)
-        }
-        for prefix in sorted(prefixes, key=lambda text: (len(text), text)):
-            for layout in LAYOUTS:
-                names: dict[str, str] = {}
-                for name in state:
-                    if name.startswith(prefix) and (own_name := layout.rename(name[len(prefix) :])) is not None:
-                        names.setdefault(own_name, name)
-                if names:
-                    yield _Reading(place, prefix, layout, names, state)
+    return best
 
 
 # ---- files
@@ -155,15 +123,12 @@ def _state_dicts(path: Path) -> tuple[dict[str, State], dict[str, Any]]:
     def search(container: Any, place: str, depth: int) -> None:
         if not isinstance(container, Mapping) or depth > MAX_DEPTH:
             return
-        arrays = {
-            key: value
-            for key, value in container.items()
-            if isinstance(key, str) and isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
-        }
+        items = [(key, value) for key, value in container.items() if isinstance(key, str)]
+        arrays = {key: value for key, value in items if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"}
         if arrays:
             states[place] = arrays
-        for key, value in container.items():
-            search(value, f"{place}.{shortened(str(key))}".removeprefix("."), depth + 1)
+        for key, value in items:
+            search(value, f"{place}.{shortened(key)}".removeprefix("."), depth + 1)
 
     search(content, "", 0)
     if not states:
@@ -195,7 +160,7 @@ def _pickled(path: Path) -> Any:
         alone = ". Its author can save only the state dict: torch.save(model.state_dict(), ...)"
         raise ValueError(
             f"{path} cannot be read as a checkpoint of torch: it {error}; nothing of it was run"
-            + (alone if error.advise else "")
+            + ("" if isinstance(error, Damaged) else alone)
         ) from None
 
 
@@ -204,25 +169,17 @@ def _pickled(path: Path) -> Any:
 # option that this code needs.
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """The parameter names of one published code, and how to turn them into ours."""
 
     name: str  # of the published code
     network: str
     pattern: str  # matches a whole published name
-    ours: str | Callable[[re.Match[str]], str]  # the replacement that gives our name
-    options: dict[str, Any] = field(default_factory=dict)
-
-    def rename(self, name: str) -> str | None:
-        """Return our name of a parameter; None if the name does not belong to this layout."""
-        match = re.fullmatch(self.pattern, name)
-        if match is None:
-            return None
-        return match.expand(self.ours) if isinstance(self.ours, str) else self.ours(match)
+    ours: Callable[[re.Match[str]], str]
+    options: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
-def _easy(match: re.Match[str]) -> str:
+def _resnet12_block(match: re.Match[str]) -> str:
     return f"layer{int(match[1]) + 1}.0.{match[2].replace('shortcut', 'downsample')}"
 
 
@@ -232,34 +189,33 @@ def _wrn_of_feat(match: re.Match[str]) -> str:
     return f"block{match[1]}.layer.{match[2]}.{match[3].replace('shortcut.0', 'convShortcut')}"
 
 
-_S2M2_WRN = r"(block\d\.layer\.\d+\..+|conv1\.(?:weight|bias)|bn1\..+)"
+def _conv4_block(match: re.Match[str], first: int = 0) -> str:
+    return f"blocks.{int(match[1]) - first}.{_PARTS[match[2].removeprefix('trunk.')]}.{match[3]}"
+
+
 _PARTS = {"C": "conv", "BN": "bn", "0": "conv", "1": "bn"}
+_same: Callable[[re.Match[str]], str] = re.Match.group
 
 # If two layouts fit equally well, the first is used.
 LAYOUTS = (
-    Layout("FEAT, RFS, MetaOptNet", "resnet12", r"(layer[1-4]\.\d+\..+)", r"\1"),
-    Layout("Meta-Baseline", "resnet12", r"(layer[1-4])\.((?!\d).+)", r"\1.0.\2"),
-    Layout("EASY", "resnet12", r"layers\.([0-3])\.(.+)", _easy),
-    Layout("S2M2", "wrn28_10", _S2M2_WRN, r"\1"),
+    Layout("FEAT, RFS, MetaOptNet", "resnet12", r"layer[1-4]\.\d+\..+", _same),
+    Layout("Meta-Baseline", "resnet12", r"(layer[1-4])\.((?!\d).+)", lambda match: f"{match[1]}.0.{match[2]}"),
+    Layout("EASY", "resnet12", r"layers\.([0-3])\.(.+)", _resnet12_block),
+    Layout("S2M2", "wrn28_10", r"block\d\.layer\.\d+\..+|conv1\.(?:weight|bias)|bn1\..+", _same),
     Layout("FEAT, RFS", "wrn28_10", r"layer([1-3])\.(\d+)\.(.+)|(?:conv1|bn1)\..+", _wrn_of_feat),
-    Layout("handful", "conv4", r"(blocks\.[0-3]\..+)", r"\1"),
+    Layout("handful", "conv4", r"blocks\.[0-3]\..+", _same),
+    Layout("FEAT", "conv4", r"encoder\.encoder\.([0-3])\.([01])\.(.+)", _conv4_block, {"pool": "max"}),
+    Layout("Prototypical Networks", "conv4", r"encoder\.([0-3])\.([01])\.(.+)", _conv4_block),
+    # Each of its parameters has two names.
+    Layout("S2M2, A Closer Look", "conv4", r"trunk\.([0-3])\.(C|BN|trunk\.[01])\.(.+)", _conv4_block),
     Layout(
-        "FEAT", "conv4", r"encoder\.encoder\.([0-3])\.([01])\.(.+)",
-        lambda m: f"blocks.{m[1]}.{_PARTS[m[2]]}.{m[3]}", {"pool": "max"},
+        "RFS",
+        "conv4",
+        r"layer([1-4])\.([01])\.([^.]+)",
+        partial(_conv4_block, first=1),
+        {"pool": "mean", "halvings": 3},
     ),
-    Layout(
-        "Prototypical Networks", "conv4", r"encoder\.([0-3])\.([01])\.(.+)",
-        lambda m: f"blocks.{m[1]}.{_PARTS[m[2]]}.{m[3]}",
-    ),
-    Layout(
-        "S2M2, A Closer Look", "conv4", r"trunk\.([0-3])\.(C|BN|trunk\.[01])\.(.+)",  # each parameter has two names
-        lambda m: f"blocks.{m[1]}.{_PARTS[m[2].removeprefix('trunk.')]}.{m[3]}",
-    ),
-    Layout(
-        "RFS", "conv4", r"layer([1-4])\.([01])\.([^.]+)",
-        lambda m: f"blocks.{int(m[1]) - 1}.{_PARTS[m[2]]}.{m[3]}", {"pool": "mean", "halvings": 3},
-    ),
-)  # fmt: skip
+)
 
 
 def _resnet12(shapes: Shapes) -> dict[str, Any] | None:

@@ -37,7 +37,6 @@ def export_onnx(
 
     The graph takes any number of pictures of the size in `preprocessing`. `about` is stored in the file as JSON, to
     record its origin. The graph is run before anything is written: ValueError if its features differ from torch's.
-
     Returns the largest difference between the two, as a share of the largest feature.
     """
     path = Path(path)
@@ -47,8 +46,15 @@ def export_onnx(
     if shape[0] != (takes := getattr(network, "channels", shape[0])):
         raise ValueError(f"mean and std are of {shape[0]} channels, and the network takes {takes}")
     frozen = copy.deepcopy(network).cpu().float().eval()  # a copy: the caller may go on training its own
-    graph = _graph(frozen, shape, about)
-    difference = _difference(frozen, graph, shape)
+    pictures = np.random.default_rng(0).standard_normal((TRIAL_PICTURES, *shape), dtype=np.float32)
+    graph = _graph(frozen, torch.from_numpy(pictures), about)
+    with torch.inference_mode():
+        expected = frozen(torch.from_numpy(pictures)).numpy()
+    session = Session(graph)
+    batches = (pictures, *np.split(pictures, len(pictures)))  # together, and one by one
+    together, *alone = (session.run([OUTPUT], {INPUT: batch})[0] for batch in batches)
+    largest = np.maximum(np.abs(together - expected), np.abs(np.concatenate(alone) - expected)).max()
+    difference = float(largest / max(np.abs(expected).max(), 1e-30))
     if not difference <= TOLERANCE:  # NaN must not pass
         raise ValueError(
             f"{path} was not written: its features would differ from those of torch by {difference:.1e} of the "
@@ -61,34 +67,14 @@ def export_onnx(
     return difference
 
 
-def _difference(network: nn.Module, graph: bytes, shape: tuple[int, ...]) -> float:
-    """Compare torch and ONNX Runtime on random pictures of `shape` [C, H, W], in a batch and one by one."""
-    pictures = np.random.default_rng(0).standard_normal((TRIAL_PICTURES, *shape), dtype=np.float32)
-    session = Session(graph)
-    with torch.inference_mode():
-        expected = network(torch.from_numpy(pictures)).numpy()
-    batch = session.run([OUTPUT], {INPUT: pictures})[0]
-    alone = np.concatenate([session.run([OUTPUT], {INPUT: picture[None]})[0] for picture in pictures])
-    difference = np.maximum(np.abs(batch - expected), np.abs(alone - expected)).max()
-    return float(difference / max(np.abs(expected).max(), 1e-30))
-
-
-def _graph(network: nn.Module, shape: tuple[int, ...], about: dict[str, Any] | None = None) -> bytes:
+def _graph(network: nn.Module, pictures: torch.Tensor, about: dict[str, Any] | None) -> bytes:
     """Return the bytes of an ONNX file for a network in evaluation mode: pictures [n, C, H, W] to features [n, D]."""
-    onnx = need("onnx", "an ONNX file")
-    file: Any = io.BytesIO()
+    onnx, file = need("onnx", "an ONNX file"), io.BytesIO()
+    names: dict[str, Any] = {"input_names": [INPUT], "output_names": [OUTPUT]}
+    names["dynamic_axes"] = {INPUT: {0: "n"}, OUTPUT: {0: "n"}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's newer exporter would need another package
-        torch.onnx.export(
-            network,
-            (torch.zeros(TRIAL_PICTURES, *shape),),
-            file,
-            input_names=[INPUT],
-            output_names=[OUTPUT],
-            dynamic_axes={INPUT: {0: "n"}, OUTPUT: {0: "n"}},
-            opset_version=OPSET,
-            dynamo=False,
-        )
+        torch.onnx.export(network, (pictures,), file, opset_version=OPSET, dynamo=False, **names)  # type: ignore[arg-type]
     model = onnx.load_from_string(file.getvalue())
     if about:
         onnx.helper.set_model_props(model, {"about": json.dumps(about, sort_keys=True)})

@@ -1,63 +1,43 @@
-"""The catalogue of data sets: their origin, their content, the layout of their files. Nothing is downloaded."""
+"""The catalogue of data sets: their origin, their content, the layout of their files, the split of their classes."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """One data set of the catalogue.
+    """What is known of a data set, from `catalogue.json`."""
 
-    Parameters
-    ----------
-    name : str
-        The name that `read_pictures` takes.
-    title, paper, about : str
-        What it is, and who published it.
-    classes, pictures : dict of str to int
-        How many there are in each split, if the numbers are fixed.
-    size : int
-        The usual side of the pictures, in pixels.
-    channels : int
-        3, or 1 for drawings.
-    preparation : str
-        How a picture of another size is resized.
-    licence, url : str
-        The licence, and where to get the files.
-    archives : dict of str to str
-        The MD5 of each published file.
-    layouts : list of str
-        What its folder may hold.
-    example : str
-        An example of the name of that folder.
-    """
-
-    name: str
+    name: str  # that `read_pictures` takes
     title: str
     paper: str
     about: str
-    classes: dict[str, int]
+    classes: dict[str, int]  # in each split, if the numbers are fixed; `pictures` too
     pictures: dict[str, int]
-    size: int
-    channels: int
-    preparation: str
+    size: int  # the usual side of its pictures, in pixels
+    channels: int  # 3, or 1 for drawings
+    preparation: str  # how a picture of another size is resized
     licence: str
     url: str
-    archives: dict[str, str]
-    layouts: list[str]
-    example: str
+    archives: dict[str, str]  # the MD5 of each published file
+    layouts: list[str]  # what its folder may hold
+    example: str  # the name of such a folder
 
 
-@lru_cache
+@cache
+def _content(file: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(Path(__file__).with_name(file).read_text("utf-8"))
+    return content
+
+
+@cache
 def _all() -> dict[str, DatasetInfo]:
-    content = json.loads(Path(__file__).with_name("catalogue.json").read_text())
-    return {name: DatasetInfo(name, **entry) for name, entry in content.items()}
+    return {name: DatasetInfo(name, **entry) for name, entry in _content("catalogue.json").items()}
 
 
 def list_datasets() -> list[DatasetInfo]:
@@ -88,29 +68,20 @@ def dataset_info(name: str) -> DatasetInfo:
     return _all()[name]
 
 
-def check_archives(path: str | os.PathLike[str], info: DatasetInfo) -> dict[str, bool]:
-    """Compare archives with their published MD5.
+def published(dataset: str) -> dict[str, str]:
+    """Return {class: split} as in the paper of the data set; empty if there is no such list.
 
-    Parameters
-    ----------
-    path : path
-        A folder of archives, or one archive.
-    info : DatasetInfo
-        The data set.
-
-    Returns
-    -------
-    dict of str to bool
-        For each archive that is there, whether its MD5 is the published one.
+    miniImageNet: Ravi & Larochelle (2017). tieredImageNet: Ren et al. (2018). CIFAR-FS: Bertinetto et al. (2019).
+    FC100: Oreshkin et al. (2018), whole superclasses.
     """
-    path = Path(path)
-    paths = {name: path if path.name == name else path / name for name in info.archives}
-    return {name: _md5(file) == info.archives[name] for name, file in paths.items() if file.is_file()}
+    lists = _content("classes.json").get(dataset, {})
+    return {name: split for split, names in lists.items() for name in names}
 
 
-def _md5(path: Path) -> str:
-    digest = hashlib.md5(usedforsecurity=False)  # it detects damaged copies, not forged ones
-    with path.open("rb") as file:
-        while block := file.read(2**20):
-            digest.update(block)
-    return digest.hexdigest()
+def cub_split(classes: list[str]) -> dict[str, str]:
+    """Return {class: split} by the rule of Chen et al. (2019).
+
+    Of the sorted classes every second one is base; the others are val and novel in turn.
+    """
+    turns = ("base", "val", "base", "novel")
+    return {name: turns[i % 4] for i, name in enumerate(sorted(classes))}

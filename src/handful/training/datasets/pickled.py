@@ -11,13 +11,16 @@ import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from handful.training.datasets.class_folders import NAMES, published
+from handful.training.datasets.catalogue import published
+from handful.training.datasets.class_folders import NAMES
 from handful.training.datasets.gathering import Part
+from handful.training.datasets.picture_set import SPLITS
 from handful.utils.unpickling import load_plain
 
 PATTERNS = {
@@ -40,29 +43,25 @@ def files_of(path: Path, dataset: str) -> dict[str, Path]:
             split = NAMES[next(group for group in match.groups() if group).lower()]
             if split not in files or file.suffix != ".pkl":  # the .npz with the same pictures is faster
                 files[split] = file
-    return {split: files[split] for split in ("base", "val", "novel") if split in files}
+    return {split: files[split] for split in SPLITS if split in files}
 
 
-def read_files(path: Path, dataset: str, splits: set[str] | None) -> list[Part]:
+def read_files(files: dict[str, Path], dataset: str, wanted: set[str]) -> list[Part]:
     """Return one part for each file. Files of other splits are not opened if their names show the split."""
     parts = []
-    for split, file in files_of(path, dataset).items():
+    for split, file in files.items():
         is_cache = "cache" in file.name.lower()
-        if splits is None or split in splits or is_cache:
+        if split in wanted or is_cache:
             read = _tiered if dataset == "tieredimagenet" else _cache if is_cache else _data_and_labels
             with _as_published(file):
                 parts.append(read(file, split))
-    if not parts:
-        raise ValueError(
-            f"{path} has no split {' or '.join(sorted(splits or ()))}: there is {', '.join(files_of(path, dataset))}"
-        )
     return parts
 
 
 def _cache(path: Path, split: str) -> Part:
     """Read a file of the form {"image_data": pixels, "class_dict": {class: rows}}.
 
-    In some copies val and test are exchanged. If all classes are in the published list, the list decides.
+    In some copies val and test are exchanged. If the classes are those of another split, that decides.
     """
     content = _content(path)
     pixels = content["image_data"]
@@ -71,9 +70,8 @@ def _cache(path: Path, split: str) -> Part:
         labels[np.asarray(rows, np.int64)] = _name(name)
     if "" in labels:
         raise ValueError(f"picture {labels.tolist().index('')} is in no class of class_dict")
-    split_of = published("miniimagenet") or {}
-    is_listed = set(labels) <= set(split_of)
-    return _part(path, labels.tolist(), [split_of[name] if is_listed else split for name in labels], pixels)
+    splits = {published("miniimagenet").get(name) for name in labels}
+    return _part(path, labels.tolist(), next(iter(splits)) or split if len(splits) == 1 else split, pixels)
 
 
 def _data_and_labels(path: Path, split: str) -> Part:
@@ -81,7 +79,7 @@ def _data_and_labels(path: Path, split: str) -> Part:
     content = _content(path)
     names = {int(number): _name(name) for name, number in content.get("catname2label", {}).items()}
     labels = [names.get(int(number), f"{split}-{int(number):03d}") for number in content["labels"]]
-    return _part(path, labels, [split] * len(labels), np.asarray(content["data"]))
+    return _part(path, labels, split, np.asarray(content["data"]))
 
 
 def _tiered(path: Path, split: str) -> Part:
@@ -100,15 +98,14 @@ def _tiered(path: Path, split: str) -> Part:
         with np.load(path, allow_pickle=False) as file:
             pixels: np.ndarray = file["images"]
         # The code of the paper wrote the .npz with OpenCV, blue first; another code, with "labels", red first.
-        return _part(path, labels, [split] * len(labels), pixels[..., ::-1] if is_specific else pixels)
+        return _part(path, labels, split, pixels[..., ::-1] if is_specific else pixels)
 
     def load() -> Sequence[bytes]:
         with _as_published(path):
-            return [
-                item if isinstance(item, bytes) else np.asarray(item).tobytes() for item in load_plain(path, ADVICE)
-            ]
+            items = load_plain(path, ADVICE)
+            return [item if isinstance(item, bytes) else np.asarray(item).tobytes() for item in items]
 
-    return Part(labels, [split] * len(labels), load, [os.fspath(path), os.fspath(labels_file)])
+    return Part(labels, split, load, [os.fspath(path), os.fspath(labels_file)])
 
 
 def cifar_root(path: Path) -> Path | None:
@@ -117,25 +114,25 @@ def cifar_root(path: Path) -> Path | None:
     return next((root for root in roots if all((root / name).is_file() for name in CIFAR_100)), None)
 
 
-def read_cifar_100(path: Path, dataset: str, splits: set[str] | None) -> list[Part]:
+def read_cifar_100(path: Path, dataset: str) -> list[Part]:
     """Read CIFAR-100 as published for Python, train and test together, with the class split of the data set."""
-    split_of = published(dataset) or {}
+    split_of = published(dataset)
     with _as_published(path / "meta"):
         classes = [_name(name) for name in _content(path / "meta")["fine_label_names"]]
         if sorted(classes) != sorted(split_of):
             raise ValueError("it does not name the 100 classes of CIFAR-100")
-    pixels, labels = [], []
+    arrays, labels = [], []
     for file in (path / "train", path / "test"):
         with _as_published(file):
             content = _content(file)
-            pixels.append(content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+            arrays.append(content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
             labels += [classes[number] for number in content["fine_labels"]]
-    both, split_of_row = np.concatenate(pixels), np.array([split_of[label] for label in labels])
+    pixels, splits = np.concatenate(arrays), np.array([split_of[label] for label in labels])
     parts = []
-    for split in ("base", "val", "novel"):
-        if splits is None or split in splits:
-            rows = np.flatnonzero(split_of_row == split)
-            parts.append(_part(path / "train", [labels[i] for i in rows], [split] * len(rows), both[rows]))
+    for split in SPLITS:
+        rows = np.flatnonzero(splits == split)
+        load = partial(pixels.__getitem__, rows)
+        parts.append(Part([labels[i] for i in rows], split, load, [os.fspath(path / "train")], is_encoded=False))
     return parts
 
 
@@ -149,12 +146,12 @@ def _as_published(path: Path) -> Iterator[None]:
         raise ValueError(f"{path} is damaged, or not as it was published: {what}; {ADVICE}") from None
 
 
-def _part(path: Path, labels: list[str], splits: list[str], pixels: np.ndarray) -> Part:
+def _part(path: Path, labels: list[str], split: str, pixels: np.ndarray) -> Part:
     if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[3] != 3:
         raise ValueError(
             f"its pictures are {pixels.dtype} of shape {pixels.shape}: uint8 [pictures, height, width, 3] is needed"
         )
-    return Part(labels, splits, lambda: pixels, [os.fspath(path)], encoded=False)
+    return Part(labels, split, lambda: pixels, [os.fspath(path)], is_encoded=False)
 
 
 def _content(path: Path) -> dict[str, Any]:

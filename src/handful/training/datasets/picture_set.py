@@ -62,19 +62,15 @@ class PictureSet:
                 f"{self.name}: {shape[0]} pictures, {len(self.labels)} labels and {len(self.splits)} splits: "
                 "one of each is needed for each picture"
             )
-        names, codes = np.unique(self.splits, return_inverse=True)
-        if wrong := sorted(set(names.tolist()) - set(SPLITS)):
-            raise ValueError(f"{self.name}: there is no split {wrong[0]!r}: choose from {', '.join(SPLITS)}")
-        classes, class_codes = np.unique(self.labels, return_inverse=True)
-        pairs = np.unique(class_codes * len(SPLITS) + codes)  # one for each class and split that occur together
-        of_pairs = pairs // len(SPLITS)
-        twice = of_pairs[1:][np.diff(of_pairs) == 0]
-        if len(twice):
-            both = [str(names[pair % len(SPLITS)]) for pair in pairs[of_pairs == twice[0]]]
-            raise ValueError(
-                f"{self.name}: class {str(classes[twice[0]])!r} is in the splits {' and '.join(both)}: "
-                "a class belongs to one, or novel classes would not be new"
-            )
+        split_of: dict[str, str] = {}
+        for name, split in sorted(set(zip(self.labels.tolist(), self.splits.tolist(), strict=True))):
+            if split not in SPLITS:
+                raise ValueError(f"{self.name}: there is no split {split!r}: choose from {', '.join(SPLITS)}")
+            if split_of.setdefault(name, split) != split:
+                raise ValueError(
+                    f"{self.name}: class {name!r} is in the splits {split_of[name]} and {split}: "
+                    "a class belongs to one, or novel classes would not be new"
+                )
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -96,21 +92,17 @@ class PictureSet:
         if not len(rows):
             available = [name for name in SPLITS if name in self.splits]
             raise ValueError(f"{self.name} has no split {split!r}: there is {', '.join(available) or 'none'}")
-        together = rows[-1] - rows[0] + 1 == len(rows)
-        part: slice | np.ndarray = slice(int(rows[0]), int(rows[-1]) + 1) if together else rows
-        return self._part(part)
+        are_together = rows[-1] - rows[0] + 1 == len(rows)
+        return self.take(slice(int(rows[0]), int(rows[-1]) + 1) if are_together else rows)
 
-    def take(self, rows: np.ndarray) -> PictureSet:
+    def take(self, rows: np.ndarray | slice) -> PictureSet:
         """Return the pictures of these rows, in this order.
 
         Parameters
         ----------
-        rows : array of int
+        rows : array of int, or slice
             Their places.
         """
-        return self._part(rows)
-
-    def _part(self, rows: slice | np.ndarray) -> PictureSet:
         return replace(self, pixels=self.pixels[rows], labels=self.labels[rows], splits=self.splits[rows], skipped=())
 
     def describe(self) -> dict[str, Any]:
@@ -125,14 +117,9 @@ class PictureSet:
                     "pictures_per_class": [int(counts.min()), int(counts.max())],
                 }
         return {
-            "name": self.name,
-            "pictures": len(self),
-            "classes": len(self.classes),
-            "splits": splits,
-            "size": list(self.pixels.shape[1:3]),
-            "channels": self.pixels.shape[3],
-            "skipped": len(self.skipped),
-        }
+            "name": self.name, "pictures": len(self), "classes": len(self.classes), "splits": splits,
+            "size": list(self.pixels.shape[1:3]), "channels": self.pixels.shape[3], "skipped": len(self.skipped),
+        }  # fmt: skip
 
 
 def embed_set(
@@ -148,7 +135,7 @@ def embed_set(
     progress(0, n)
     with ThreadPoolExecutor(available_threads(), thread_name_prefix="handful-pictures") as pool:
         for start in range(0, n, EMBEDDING_BATCH):
-            pixels = np.asarray(pictures.pixels[start : start + EMBEDDING_BATCH])
-            features[start : start + EMBEDDING_BATCH] = backbone.embed(np.stack(list(pool.map(ready, pixels))))
-            progress(min(start + EMBEDDING_BATCH, n), n)
+            rows = slice(start, start + EMBEDDING_BATCH)
+            features[rows] = backbone.embed(np.stack(list(pool.map(ready, pictures.pixels[rows]))))
+            progress(min(rows.stop, n), n)
     return FeatureTable(features, pictures.labels, splits=pictures.splits, name=pictures.name)

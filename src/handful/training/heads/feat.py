@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from handful.core.arrays import class_prototypes
 from handful.methods import feat
 from handful.training.heads.head import Arrays, BaseItems, Head, Scores, cross_entropy
 
@@ -24,7 +25,7 @@ def start(items: BaseItems, rng: np.random.Generator) -> Arrays:
 
 def score(arrays: Mapping[str, Any], support: Any, labels: np.ndarray, query: Any) -> Scores:
     """Return the logits of the adapted prototypes."""
-    return feat.logits(query, feat.adapt(feat.class_prototypes(support, labels), arrays), arrays), None
+    return feat.logits(query, feat.adapt(class_prototypes(support, labels), arrays), arrays), None
 
 
 HEAD = Head(start, score, cross_entropy, lambda dimension: 0.4 / dimension, ("log_temperature", 1))

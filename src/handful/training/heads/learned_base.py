@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,7 @@ def learn_base(
     start: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     checkpoint: str | Path | None = None,
     save_every: float = SAVE_EVERY_S,
-    progress: Progress | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> Base:
     """Learn from base classes what methods need: the mean of their features, heads, and a sample of the items.
 
@@ -97,15 +96,21 @@ def learn_base(
         tasks = HeadTasks(features, validation, mean, ways, shots, seed)
         about |= {"held_out": tasks.held_out, "ways": tasks.ways}
         made_from = {name: about[name] for name in ("seed", "episodes", "ways", "shots")}
-        for name, table in (("features", features), ("validation", validation)):
-            made_from[name] = None if table is None else _digest(table.features, table.need_labels())
+        for what, table in (("features", features), ("validation", validation)):
+            made_from[what] = None if table is None else _digest(table.features, table.need_labels())
         made_from["start"] = {name: _digest(*arrays.values()) for name, arrays in start.items()}
-        file = Checkpoint(None if checkpoint is None else Path(checkpoint), save_every)
-        names = list(dict.fromkeys(heads))
+        file, names = (
+            Checkpoint(None if checkpoint is None else Path(checkpoint), save_every),
+            list(dict.fromkeys(heads)),
+        )
         for i, name in enumerate(names):
+
+            def report(done: int, total: int, before: int = i * episodes) -> None:
+                progress(before + episodes * done // max(total, 1), len(names) * episodes)
+
             stage = HeadStage(name, HEADS[name], tasks, episodes, made_from, start.get(name))
-            learn(stage, file, partial(_report, progress, i, len(names), episodes))
-            _report(progress, i, len(names), episodes, 1, 1)
+            learn(stage, file, report)
+            report(1, 1)  # a head may stop early
             reached, learned[name] = stage.reached, stage.best
             about["heads"][name] = {
                 "step": reached.best_step, "steps": reached.step, "before": reached.before, "after": reached.best,
@@ -120,12 +125,6 @@ def check_heads(names: Sequence[str]) -> None:
     for name in names:
         if name not in HEADS:
             raise ValueError(f"there is no head {name!r} to learn; there are: {', '.join(HEADS)}")
-
-
-def _report(progress: Progress | None, before: int, count: int, episodes: int, done: int, total: int) -> None:
-    """Report the progress of all heads together: each counts as many tasks."""
-    if progress is not None:
-        progress(before * episodes + episodes * done // max(total, 1), count * episodes)
 
 
 def _digest(*arrays: np.ndarray) -> str:

@@ -7,7 +7,6 @@ the choices: a head that learns nothing useful stays there.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from handful.core.arrays import softmax, unit
 from handful.core.metrics import figures
 from handful.features import FeatureTable
 from handful.training.heads.head import Arrays, BaseItems, Head, TaskSampler
-from handful.training.learning import Stage, copied, restore_into, state_of
+from handful.training.learning import Stage, copied, cosine
 from handful.utils.extras import TORCH, need
 
 HELD_OUT_SHARE = 0.25  # of the classes
@@ -31,20 +30,10 @@ START, LEARNING = 3, 4  # streams of random numbers
 
 
 class HeadTasks:
-    """Tasks of base classes: most of them to learn from, some for validation.
+    """Tasks of base classes to learn from, and tasks of other classes for validation.
 
-    Parameters
-    ----------
-    features : FeatureTable
-        Features of the base classes, with labels.
-    validation : FeatureTable or None
-        Classes to hold out instead of base classes.
-    mean : array [D]
-        What is subtracted from features before they are scaled to length 1.
-    ways, shots : int, sequence of int
-        The known classes of the tasks, and the examples of each class.
-    seed : int
-        The same seed gives the same tasks.
+    The others are those of `validation`, or a quarter of the base classes. `mean` is subtracted from features before
+    they are scaled to length 1.
     """
 
     def __init__(
@@ -57,35 +46,31 @@ class HeadTasks:
         seed: int,
     ):
         self.seed, self.shots = seed, tuple(shots)
-        codes, usable = _usable(features.need_labels(), max(self.shots))
-        items, validation_codes = features.features, codes
-        if validation is None:
-            self.ways = _ways(ways, len(usable), None, features.name, max(shots))
-            fewest = (
-                2 * self.ways if len(usable) >= 4 * self.ways else self.ways + 1
-            )  # as many unknown classes, if possible
-            held_out_count = max(fewest, int(HELD_OUT_SHARE * len(usable)))
-            order_of_classes = np.random.default_rng([seed, 0]).permutation(usable)
-            base_classes, held_out_classes = order_of_classes[held_out_count:], order_of_classes[:held_out_count]
+        labels, others = features.need_labels(), None if validation is None else validation.need_labels()
+        self.ways = ways = known_classes(labels, others, features.name, ways, max(shots))
+        codes, usable = _usable(labels, max(shots))
+        items = features.features
+        if validation is None or others is None:
+            fewest = 2 * ways if len(usable) >= 4 * ways else ways + 1  # as many unknown classes, if possible
+            count = max(fewest, int(HELD_OUT_SHARE * len(usable)))
+            order = np.random.default_rng([seed, 0]).permutation(usable)
+            base_classes, held_out = order[count:], order[:count]
+            unseen = usable
         else:
-            other_codes, held_out_classes = _usable(validation.need_labels(), max(self.shots))
-            self.ways, base_classes = _ways(ways, len(usable), len(held_out_classes), features.name, max(shots)), usable
+            other_codes, other_usable = _usable(others, max(shots))
+            base_classes, held_out = usable, other_usable + codes.max() + 1
             items = np.concatenate([items, validation.features])
-            absent = np.full(len(other_codes), -1)
-            codes, validation_codes = (
-                np.concatenate([codes, absent]),
-                np.concatenate([np.full(len(codes), -1), other_codes]),
-            )
-        self.held_out = len(held_out_classes)
+            codes = np.concatenate([codes, other_codes + codes.max() + 1])
+            unseen = held_out
+        self.held_out = len(held_out)
         raw = items.astype(np.float32, copy=False)
         self.varies = raw.shape[1] > 1 and bool((raw != raw[:1]).any())
-        unseen = usable if validation is None else held_out_classes
         self.items = BaseItems(
-            unit(raw - mean), np.where(np.isin(codes, base_classes), codes, -1), base_classes, self.shots, self.ways,
-            raw, np.where(np.isin(validation_codes, unseen), validation_codes, -1),
+            unit(raw - mean), np.where(np.isin(codes, base_classes), codes, -1), base_classes, self.shots, ways,
+            raw, np.where(np.isin(codes, unseen), codes, -1),
         )  # fmt: skip
-        self.sampler = TaskSampler(codes, base_classes, self.ways, OUTLIER_WAYS, QUERIES)
-        validation_sampler = TaskSampler(validation_codes, held_out_classes, self.ways, OUTLIER_WAYS, QUERIES)
+        self.sampler = TaskSampler(codes, base_classes, ways, OUTLIER_WAYS, QUERIES)
+        validation_sampler = TaskSampler(codes, held_out, ways, OUTLIER_WAYS, QUERIES)
         rng = np.random.default_rng([seed, 2])
         self.validation_tasks = [validation_sampler.draw(rng, VALIDATION_TASKS, n) for n in self.shots]
 
@@ -111,23 +96,7 @@ class HeadTasks:
 
 
 class HeadStage(Stage):
-    """A head that learns on fixed features.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    head : Head
-        How it is learned.
-    tasks : HeadTasks
-        What it learns from.
-    episodes : int
-        The largest number of tasks.
-    made_from : dict
-        What decides the result, as plain data.
-    first : mapping, optional
-        Arrays to learn from instead of the head's own start.
-    """
+    """A head that learns on fixed features, from at most `episodes` tasks; `first` replaces the head's own start."""
 
     def __init__(
         self,
@@ -135,20 +104,17 @@ class HeadStage(Stage):
         head: Head,
         tasks: HeadTasks,
         episodes: int,
-        made_from: dict[str, Any],
+        made_from: Mapping[str, Any],
         first: Mapping[str, np.ndarray] | None = None,
     ) -> None:
-        super().__init__()
-        self.name, self.head, self.tasks, self.made_from, self.first = name, head, tasks, made_from, first
-        self.steps = max(1, episodes // head.tasks_per_step) if head.loss is not None else 0
-        self.validation_steps = set(
-            np.geomspace(min(5, self.steps), self.steps, VALIDATIONS).round().astype(int).tolist() if self.steps else []
-        )
-        self.parameters: dict[str, Any] = {}
+        super().__init__(name, max(1, episodes // head.tasks_per_step) if head.loss is not None else 0, made_from)
+        self.head, self.tasks, self.first = head, tasks, first
+        validations = np.geomspace(min(5, self.steps), self.steps, VALIDATIONS) if self.steps else np.empty(0)
+        self.validation_steps = set(validations.round().astype(int).tolist())
 
     def start(self) -> None:
         """Validate the start, which is the best so far."""
-        if self.head.loss is not None and not self.tasks.varies:
+        if self.steps and not self.tasks.varies:
             raise ValueError(
                 f"the features have one column, or all rows are the same: head {self.name!r} cannot be learned from "
                 "them, give other features, or leave the heads out (--heads none)"
@@ -157,30 +123,29 @@ class HeadStage(Stage):
         now = {key: np.asarray(value, np.float32) for key, value in arrays.items()}
         self.reached.before = self.reached.best = self.tasks.validate(self.head, now)
         self.best = heated(self.head, now, self.reached.best["heat"])
-        self._prepare(now)
+        if self.steps:
+            self.prepare(now)
 
-    def _prepare(self, arrays: Arrays) -> None:
-        if self.head.loss is None:
-            return
+    def prepare(self, arrays: Arrays) -> None:
+        """Make tensors of the arrays, and the optimiser."""
         torch = need("torch", "learning heads", TORCH)
         self.items = torch.from_numpy(self.tasks.items.features)
-        self.parameters = {name: torch.tensor(value, requires_grad=True) for name, value in arrays.items()}
-        self.highest_rate = self.head.learning_rate(self.tasks.items.dimension)
-        self.adam = torch.optim.Adam(list(self.parameters.values()), lr=self.highest_rate)
+        self.tensors = {name: torch.tensor(value, requires_grad=True) for name, value in arrays.items()}
+        highest = self.head.learning_rate(self.tasks.items.dimension)
+        self.optimiser = torch.optim.Adam([{"params": list(self.tensors.values()), "highest": highest}])
 
     def step(self, number: int) -> float:
         """Learn from a batch of tasks."""
         head, tasks = self.head, self.tasks
         assert head.loss is not None
         rng = np.random.default_rng([tasks.seed, LEARNING, number])
-        for group in self.adam.param_groups:
-            group["lr"] = self.highest_rate * (1 + math.cos(math.pi * number / self.steps)) / 2
+        self.set_rate(cosine(number / self.steps))
         drawn = tasks.sampler.draw(rng, head.tasks_per_step, int(rng.choice(tasks.shots)))
-        scores = head.score(self.parameters, self.items[drawn.support], drawn.labels, self.items[drawn.query])
+        scores = head.score(self.tensors, self.items[drawn.support], drawn.labels, self.items[drawn.query])
         loss = head.loss(scores, drawn.known, drawn.truth)
-        self.adam.zero_grad()
+        self.optimiser.zero_grad()
         loss.backward()
-        self.adam.step()
+        self.optimiser.step()
         return float(loss.detach())
 
     def is_validation_due(self) -> bool:
@@ -189,41 +154,28 @@ class HeadStage(Stage):
 
     def validate(self) -> dict[str, Any]:
         """Return the figures on held-out classes, and the heat."""
-        return self.tasks.validate(self.head, copied(self.parameters))
+        return self.tasks.validate(self.head, copied(self.tensors))
 
     def result(self, figures: Mapping[str, Any]) -> Arrays:
         """Return the arrays at the heat that separates unknowns best."""
-        return heated(self.head, copied(self.parameters), figures["heat"])
+        return heated(self.head, copied(self.tensors), figures["heat"])
 
     def is_past_its_best(self) -> bool:
         """Whether the best step is long ago."""
         reached = self.reached
         return self.is_validation_due() and reached.step >= max(PATIENCE_FACTOR * reached.best_step, self.steps // 8)
 
-    def state(self) -> Arrays:
-        """Return the arrays and Adam's moments."""
-        return state_of(self.adam, self.parameters) if self.parameters else {}
 
-    def restore(self, state: Arrays) -> None:
-        """Continue from such a state."""
-        self._prepare(dict(self.best))  # for the shapes
-        if self.parameters:
-            restore_into(self.adam, self.parameters, state, self.reached.step)
-
-
-def check_classes(labels: np.ndarray, others: np.ndarray | None, name: str, ways: int = 5, shots: int = 5) -> None:
-    """Raise ValueError if no head can be learned on these classes: before a long training, not after it."""
-    other_classes = None if others is None else len(_usable(others, shots)[1])
-    _ways(ways, len(_usable(labels, shots)[1]), other_classes, name, shots)
-
-
-def _ways(max_ways: int, usable: int, others: int | None, name: str, shots: int) -> int:
-    """Return the number of known classes of a task. At least one class must be left as unknown."""
-    ways = min(max_ways, usable // 2 - 1 if others is None else min(usable, others) - 1)
+def known_classes(labels: np.ndarray, others: np.ndarray | None, name: str, ways: int = 5, shots: int = 5) -> int:
+    """Return the number of known classes of a task, at most `ways`; ValueError if these classes are too few."""
+    usable = len(_usable(labels, shots)[1])
+    if others is None:
+        ways, needed = min(ways, usable // 2 - 1), "6 or more"
+    else:
+        other_usable = len(_usable(others, shots)[1])
+        ways = min(ways, min(usable, other_usable) - 1)  # one class or more is left as unknown
+        needed = f"3 or more, and as many for validation, of which there are {other_usable}"
     if ways < 2:
-        needed = (
-            "6 or more" if others is None else f"3 or more, and as many for validation, of which there are {others}"
-        )
         raise ValueError(
             f"{name} has {usable} classes of more than {shots} items, and a head needs {needed} to learn from: give "
             "more base classes, or leave the heads out (--heads none, and no --together)"

@@ -27,7 +27,7 @@ class Thumbnails:
 
     def get(self, item: int, origin: str, name: str, size: int) -> bytes:
         """Return the picture of an item as a small JPEG, from the folder of thumbnails or made now."""
-        from handful.backbones import BadPicture, thumbnail
+        from handful.backbones.pictures import BadPicture, thumbnail
 
         if size not in SIZES_PX:
             raise Refusal(f"pictures come in sizes {', '.join(map(str, SIZES_PX))}: ask for one of these", 400)
@@ -52,7 +52,7 @@ class Thumbnails:
 
     def size_of(self, origin: str, name: str) -> tuple[int, int]:
         """Width and height; 0 where there is no picture."""
-        from handful.backbones import BadPicture, picture_size
+        from handful.backbones.pictures import BadPicture, picture_size
 
         try:
             return picture_size(name, opener=lambda _: self.source.open(origin, name))

@@ -99,7 +99,7 @@ def _plain(name: str) -> str:
 
 def _fault_of_picture(part: _Part) -> str:
     """Why a file is no picture; "" if it is one."""
-    from handful.backbones import BadPicture, picture_size
+    from handful.backbones.pictures import BadPicture, picture_size
 
     try:
         picture_size(part.path)
