@@ -18,6 +18,7 @@ from handful.features import FeatureTable
 from handful.report import make_report, png, write
 from handful.report.contents import MAX_REPORT_ITEMS, Figures
 from handful.report.html_page import render
+from handful.report.plane import on_plane
 from handful.solving.groups import Group as GroupOfUnknowns
 
 
@@ -140,17 +141,14 @@ def answers_of(n, seed=0):
 
 
 def named(n):
-    return FeatureTable(np.zeros((n, 1)), paths=[f"{row}" for row in range(n)])
+    return FeatureTable(np.arange(2.0 * n).reshape(n, 2) ** 2, paths=[f"{row}" for row in range(n)])
 
 
 def test_a_report_says_of_each_item_what_the_answers_say():
     answers = answers_of(30)
     examples = FeatureTable(np.eye(2), ["cat", "dog"], ["one", "two"])
-    nearest = np.arange(30)[:, None] % 2
-    report = make_report(
-        answers, named(30), title="t", sentences=["s"], examples=examples, nearest=nearest,
-        places=lambda rows: [(float(n), 0.0) for n in range(len(rows) + 2)],
-    )  # fmt: skip
+    pile, nearest = named(30), np.arange(30)[:, None] % 2
+    report = make_report(answers, pile, title="t", sentences=["s"], examples=examples, nearest=nearest)
     assert [i.label for i in report.items[:30]] == answers.labels.tolist()
     for field, values in {
         "confidence": answers.confidence, "alternative_confidence": answers.alternative_confidence,
@@ -158,9 +156,8 @@ def test_a_report_says_of_each_item_what_the_answers_say():
     }.items():  # fmt: skip
         assert [getattr(i, field) for i in report.items[:30]] == values.tolist()
     assert [i.nearest for i in report.items[:2]] == [["one"], ["two"]]
-    assert [(i.name, i.label, i.example, i.xy) for i in report.items[30:]] == [
-        ("one", "cat", True, (30.0, 0.0)), ("two", "dog", True, (31.0, 0.0))
-    ]  # fmt: skip
+    assert [(i.name, i.label, i.example) for i in report.items[30:]] == [("one", "cat", True), ("two", "dog", True)]
+    np.testing.assert_allclose([i.xy for i in report.items], on_plane(np.r_[pile.features, np.eye(2)]))
     render(report)
 
 

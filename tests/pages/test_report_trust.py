@@ -7,7 +7,7 @@ from reports import NASTY, a_report, contrast, is_within, reload, words
 from handful.core.answers import ExpectedLabels
 from handful.features import FeatureTable
 from handful.project import label_items
-from handful.project.pile_report import write_report
+from handful.project.outputs import write_report
 from handful.report.contents import Expected, Run
 from handful.report.html_page import render, write, write_measured
 

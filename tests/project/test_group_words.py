@@ -9,8 +9,7 @@ import pytest
 from handful.cli.label import _document
 from handful.features import FeatureTable
 from handful.project.labelling import label_items, predict_items
-from handful.project.outputs import table_of, write_outputs
-from handful.project.pile_report import words_of_classes
+from handful.project.outputs import table_of, words_of_classes, write_outputs
 from handful.project.summary import groups_in_words
 from handful.solving.groups import Group, join_groups, split_group, with_words
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from handful.core import metrics
 from handful.core.parameters import AUTO
 from handful.features import Episodes, FeatureTable, Protocol, digits, draw
 from handful.project.outputs import table_files, write_rows
-from handful.project.pile_report import flat_map
 from handful.report.contents import Figures
 from handful.solving import Result, get_solver, solve
 from handful.utils.columns import ColumnTable
@@ -118,7 +116,6 @@ def write(demo: Demo, folder: Path) -> dict[str, Path]:
         sentences=demo.sentences,
         examples=examples,
         picture=lambda items, row: report.png(16 - items.features[row].reshape(8, 8)),  # dark ink on light ground
-        places=partial(flat_map, pile, examples),
         groups=result.groups,
         made_by=result.made_by,
         tables=[demo.table],

@@ -19,7 +19,6 @@ from handful.core.parameters import AUTO
 from handful.features import FeatureTable, concatenate, is_sharded
 from handful.project.base_files import base_parameters
 from handful.project.database import FILE
-from handful.project.decision import check_decision
 from handful.project.events import Store
 from handful.project.export_formats import FORMATS, check_formats
 from handful.project.items import (
@@ -38,6 +37,7 @@ from handful.project.items import (
     read_both,
     read_unlabelled,
 )
+from handful.project.labelling import check_decision
 from handful.project.sorting import SORT_WAYS
 from handful.project.trust import Agree, Request, is_agreed, remember
 from handful.utils.files import in_brief

@@ -32,10 +32,9 @@ from handful.features.parquet_file import arrow_table, is_carried, open_parquet
 from handful.features.parts import NOTE_KEY, count_rows, mean_of_shards, part_name, part_numbers, read_note
 from handful.features.table import checked_mean, free_name, row_names
 from handful.project.base_files import base_parameters
-from handful.project.decision import decide_pile
 from handful.project.items import Progress, check_widths, of_files, read_labelled, silent
 from handful.project.job import Job, job_entries
-from handful.project.labelling import check_classes
+from handful.project.labelling import check_classes, decide_pile
 from handful.project.outputs import (
     HOLDS_LABELS,
     LABEL_FOLDER,

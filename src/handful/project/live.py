@@ -224,7 +224,7 @@ class LiveProject:
         BackgroundJob
             The job, which runs in the background.
         """
-        from handful.project.decision import check_decision
+        from handful.project.labelling import check_decision
 
         check_decision(method, outlier_share)
         state = self._state

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from errno import EIO
@@ -21,6 +22,7 @@ from uuid import uuid4
 import numpy as np
 
 import handful
+from handful import report
 from handful.core.answers import Answers
 from handful.features import FeatureTable
 from handful.features.feature_columns import one_kind
@@ -32,15 +34,17 @@ from handful.project.database import FILE
 from handful.project.items import Progress, silent
 from handful.project.job import Job, job_entries
 from handful.project.labelling import Labelled
-from handful.project.pile_report import run_of, write_report
 from handful.project.runs import MAX_ASKED_ITEMS
 from handful.project.sorting import check_replaced, check_sorting, plan_places, sort_files, sorted_files
-from handful.project.summary import label_texts
+from handful.project.summary import EXPECTED_HEAD, expected_in_words, expected_rows, label_texts, total_of
+from handful.report.contents import Expected, Figures, Run
+from handful.solving.telling_words import telling_words
 from handful.utils import csv_file
 from handful.utils.columns import ColumnTable, masked_numbers
 from handful.utils.extras import has_pyarrow, need_pyarrow
 from handful.utils.files import in_brief, printable
 from handful.utils.interrupts import cleanup
+from handful.utils.shares_in_words import chances_in_words, is_low
 
 RECORD = "results.json"
 RESULT_FILES = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD, FILE)
@@ -48,6 +52,9 @@ LABEL_FOLDER = "labels"  # the folder of labels in parts
 HOLDS_LABELS = {"holds": "labels"}  # the metadata of such a part
 SORTED_FOLDER = "sorted"  # the folder of sorted files
 SCRATCH_FOLDER = ".handful-unfinished"
+CORRECTIONS_FILE = "corrections.json"  # as the report calls what it gives
+NOT_EXPECTED = "This method gives no probabilities: how many labels are right is not known before a check."
+MAX_MARKED_WORDS = 15  # of a class, that the report marks in its texts
 
 
 # ---- tables
@@ -270,7 +277,7 @@ def write_outputs(
             write_json(record, unfinished / RECORD)
             if examples is not None:
                 labelled.model.save(unfinished / "model.safetensors")
-            run = run_of(record["run"], None if job is None else folder)
+            run = report_run(record["run"], None if job is None else folder)
             write_report(labelled, unfinished / "report.html", title, progress, run, folder)
             classes = [str(one) for one in labelled.classes.tolist()]
             for name in formats:
@@ -343,6 +350,81 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
     if labelled.comparison is not None:
         record["comparison"] = labelled.comparison.entries()
     return record
+
+
+# ---- the report
+
+
+def write_report(
+    labelled: Labelled, path: Path, title: str, progress: Progress, run: Run | None = None, folder: Path | None = None
+) -> None:
+    """Write the report of a labelled pile; of a large pile it shows the least sure items and those of groups.
+
+    folder: where the page will be in the end, so that it can link to the pictures; without it there are no links.
+    """
+    expected = _expected(labelled)
+    contents = report.make_report(
+        labelled,
+        labelled.pile,
+        title=title,
+        sentences=[sentence for sentence in labelled.sentences if sentence != expected.sentence],
+        examples=labelled.examples,
+        folder=folder,
+        nearest=labelled.nearest,
+        groups=labelled.groups,
+        skipped=labelled.skipped,
+        made_by=labelled.made_by,
+        tables=_tables(labelled),
+        expected=expected,
+        run=run,
+        words=words_of_classes(labelled),
+        chances=chances_in_words(labelled.noun, labelled.share["outlier_share_interval"]),
+        progress=progress,
+    )
+    report.write(path, contents)
+
+
+def report_run(run_id: str, folder: Path | None) -> Run:
+    """A run, with the commands that go on from its results. folder: None if these do not say what was labelled."""
+    if folder is None:
+        return Run(run_id)
+    place = shlex.quote(printable(str(folder.resolve())))  # the page may be opened from any folder
+    return Run(run_id, f"handful check {place}", f"handful label {place} --corrections {CORRECTIONS_FILE}")
+
+
+def _expected(labelled: Labelled) -> Expected:
+    """How many labels should be right; in words also where the method gives no probabilities."""
+    expected = labelled.expected_precision_by_class
+    if expected is None:
+        return Expected(NOT_EXPECTED if not labelled.unknown.all() else "")
+    sentence = expected_in_words(expected, bool(labelled.pile_labels))
+    by_class = {str(name): labels for name, labels in expected.items()}
+    return Expected(sentence, is_low(*total_of(expected)), by_class)
+
+
+def _tables(labelled: Labelled) -> list[Figures]:
+    """How many labels of each class should be right; nothing where the method gives no probabilities."""
+    expected = labelled.expected_precision_by_class or {}
+    rows = expected_rows(expected)
+    doubtful = [n for n, labels in enumerate(e for e in expected.values() if e.labels) if is_low(*labels)]
+    note = "By the probabilities of the labels, at the threshold that they were made with."
+    if doubtful:
+        note += " The labels of a doubtful class need a check."
+    title = "How many labels should be right"
+    return [Figures(title, EXPECTED_HEAD, rows, note, doubtful, id="expected")] if rows else []
+
+
+def words_of_classes(labelled: Labelled) -> dict[str, list[str]]:
+    """Where items are texts: by class the words that speak for its examples and for the items that have its label."""
+    pile, examples = labelled.pile, labelled.examples
+    if pile.texts is None:
+        return {}
+    texts, labels = list(pile.texts), label_texts(labelled)
+    if examples is not None and examples.texts is not None:
+        texts, labels = [*texts, *examples.texts], [*labels, *map(str, examples.label_names)]
+    classes = [str(name) for name in labelled.classes.tolist()]
+    rows = [np.flatnonzero(np.array(labels, object) == name) for name in classes]
+    return dict(zip(classes, telling_words(texts, rows, MAX_MARKED_WORDS), strict=True))
 
 
 # ---- labels in parts

@@ -196,7 +196,7 @@ class RowAnswers:
 def solve_pile(state: State, *, method: str, outlier_share: float | str, step: Callable[[int], None]) -> Run:
     """Label the items without a label. `step` is called between the four steps, with 0 to 3, and may raise to stop."""
     from handful.project.labelling import label_items
-    from handful.project.pile_report import flat_map
+    from handful.report.plane import on_plane
 
     step(0)
     pile, labels, names = state.pile, state.labels, state.said.names()
@@ -212,7 +212,7 @@ def solve_pile(state: State, *, method: str, outlier_share: float | str, step: C
     step(1)
     run = run_of(labelled, pile.ids[rest], state.said, state.run, detail=float(detail))
     step(2)
-    flat = np.array(flat_map(labelled.pile, examples, range(len(rest))), np.float32)
+    flat = on_plane(np.concatenate([labelled.pile.features, examples.features])).astype(np.float32)
     step(3)
     return replace(run, map_ids=pile.ids[np.concatenate([rest, example_rows])], flat=flat)
 

@@ -15,6 +15,7 @@ import numpy as np
 from handful.core.answers import Answers, ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
 from handful.features import FeatureTable
+from handful.report.plane import on_plane
 
 MAX_REPORT_ITEMS = 5000
 MAX_CENTRAL_ITEMS = 40  # of each group, whatever their confidence
@@ -123,7 +124,6 @@ def make_report(
     examples: FeatureTable | None = None,
     picture: Picture | None = None,
     folder: str | os.PathLike[str] | None = None,
-    places: Callable[[Sequence[int]], Sequence[tuple[float, float]]] | None = None,
     nearest: np.ndarray[Any, Any] | None = None,
     groups: Sequence[Any] = (),
     progress: Progress = lambda what, done, total: None,
@@ -131,8 +131,8 @@ def make_report(
 ) -> Report:
     """The report of a labelled pile.
 
-    A pile of more than 5,000 items is too large for one page: then the report has the items with the lowest confidence
-    and the most central items of each group.
+    Items are placed on a map by their features. A pile of more than 5,000 items is too large for one page: then the
+    report has the items with the lowest confidence and the most central items of each group.
 
     Parameters
     ----------
@@ -151,9 +151,6 @@ def make_report(
         item's file.
     folder : path, optional
         Where the page will be: it links to the files of items. Without it there are no links.
-    places : callable, optional
-        For some items of the pile, given by their numbers, the places on the map of these items and then of all
-        examples. Without it there is no map.
     nearest : array [n, k], optional
         For each item the numbers of the k examples most like it.
     groups : sequence
@@ -180,7 +177,7 @@ def make_report(
     picture = picture or _thumbnail
     rows = _choose_rows(answers, groups)
     examples = pile.take([]) if examples is None else examples
-    on_map = [NOWHERE] * (len(rows) + len(examples)) if places is None else places(rows)
+    on_map = [(float(x), float(y)) for x, y in on_plane(np.concatenate([pile.features[rows], examples.features]))]
 
     def shown(items: FeatureTable, row: int) -> dict[str, Any]:
         text = "" if items.texts is None else items.texts[row]
