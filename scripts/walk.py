@@ -74,7 +74,7 @@ def click(calls: Calls) -> None:
     sys.path.insert(0, str(ROOT / "tests"))
     from workbenches import client_of, run, show, write_digits
 
-    from handful.workbench import LiveProject
+    from handful.project.live import LiveProject
 
     with tempfile.TemporaryDirectory() as folder:
         truth = write_digits(Path(folder))

@@ -46,6 +46,15 @@ def client_of(project, token=TOKEN):
     return TestClient(app, base_url=API, headers=headers, follow_redirects=False, raise_server_exceptions=False)
 
 
+def opened(*arguments, **options):
+    """A project in the workbench after its items are embedded, and a client of it."""
+    from handful.project.live import LiveProject
+
+    project = LiveProject(*arguments, **options)
+    assert project.worker.wait(60)
+    return project, client_of(project)
+
+
 def contents(project):
     """Everything in the database, as one could see it with another program; labels and classes follow from events."""
     path = project.store.path if hasattr(project, "store") else project

@@ -27,7 +27,6 @@ handful labels the pile and sets the unknowns aside. How much of the pile is unk
 `handful.bench`             methods compared on many tasks
 `handful.training`          backbones and heads learned on base classes
 `handful.methods`           what a method is
-`handful.workbench`         the server of the workbench
 ==========================  ============================================================
 """
 

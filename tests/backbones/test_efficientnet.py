@@ -132,13 +132,10 @@ def test_weights_are_used_only_if_they_are_the_published_ones(backbone, network,
 def test_levels_stand_for_networks_that_are_listed():
     names = {info.name for info in list_backbones()}
     assert list(LEVELS) == ["fast", "good", "best"]
-    for level, (name, sentence) in LEVELS.items():
+    for level, (name, _) in LEVELS.items():
         assert set(network_names(name)) <= names
-        assert concrete_name(level) == concrete_name(name) == name
-        assert is_built_in(level)
-        assert is_built_in(name)
-        assert kind_of_backbone(level) == kind_of_backbone(name) == "pictures"
-        assert sentence
+        for same in (level, name):
+            assert (concrete_name(same), is_built_in(same), kind_of_backbone(same)) == (name, True, "pictures")
     assert LEVELS["good"][0] == DEFAULT == "efficientnet_lite0+efficientnet_lite2"
     for name in ("efficientnet_lite0+pixels", "efficientnet_lite0+efficientnet_lite0", "+", ""):
         assert network_names(name) is None

@@ -261,12 +261,11 @@ def test_published_checkpoints_are_recognised_and_give_their_features(tmp_path):
 
 def test_safetensors_and_old_files_of_torch_are_read_too(tmp_path):
     weights = save_published("FEAT", tmp_path / "a.safetensors")
-    x = pictures(32)
-    wanted = resnet12_features(*RES)(weights, x).numpy()
+    wanted = resnet12_features(*RES)(weights, pictures(32)).numpy()
     torch.save({"params": weights}, tmp_path / "b.tar", _use_new_zipfile_serialization=False)
     for file in ("a.safetensors", "b.tar"):
-        network, _, _ = load_network(tmp_path / file)
-        np.testing.assert_allclose(features(network, x), wanted, rtol=1e-4, atol=1e-5)
+        found = features(load_network(tmp_path / file)[0], pictures(32))
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_weights_of_our_own_come_back_whole_and_shapes_are_believed_before_words(tmp_path):
@@ -332,18 +331,14 @@ def test_hostile_files_are_refused_and_not_run(tmp_path):
 
 
 def test_files_without_a_network_are_told_in_a_sentence(tmp_path):
-    for suffix in (".pth", ".safetensors"):
-        for content in (b"", b"PK\x03\x04 no zip"):
-            path = tmp_path / f"a{suffix}"
-            path.write_bytes(content)
-            with pytest.raises(ValueError, match="cannot be read as"):
-                load_network(path)
+    for name in ("a.pth", "a.safetensors"):
+        (tmp_path / name).write_bytes(b"PK\x03\x04 no zip")
+        with pytest.raises(ValueError, match="cannot be read as"):
+            load_network(tmp_path / name)
     for content, words in ((nn.Linear(3, 2).state_dict(), "none of the supported networks"), ([1], "no state dict")):
         torch.save(content, tmp_path / "b.pth")
         with pytest.raises(ValueError, match=words):
             load_network(tmp_path / "b.pth")
-    with pytest.raises(FileNotFoundError, match="no checkpoint"):
-        load_network(tmp_path / "c.pth")
 
 
 # ---------------------------------------------------------------- ONNX
@@ -432,22 +427,18 @@ def test_a_checkpoint_is_a_backbone(tmp_path):
 
 def test_export_then_embed_without_torch(handful, tmp_path):
     rng = np.random.default_rng(2)
-    for label in ("cat", "dog"):
-        (tmp_path / "pictures" / label).mkdir(parents=True)
-        for i in range(2):
-            pixels = rng.integers(0, 256, (50, 60, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "pictures" / label / f"{i}.png")
+    for name in ("cat/0", "cat/1", "dog/0", "dog/1"):
+        (tmp_path / "pictures" / name).parent.mkdir(parents=True, exist_ok=True)
+        pixels = rng.integers(0, 256, (50, 60, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "pictures" / f"{name}.png")
     save_published("FEAT", tmp_path / "max_acc.pth")
     done = handful("backbones", "export", "max_acc.pth", "-o", "net.onnx", "--size", 32, "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert (said["network"], said["prefix"], said["place"]) == ("resnet12", "encoder.", "params")
-    assert said["options"] == {"widths": WIDTHS}
-    assert said["unused"] == list(ATTENTION)
+    assert (said["options"], said["unused"]) == ({"widths": WIDTHS}, list(ATTENTION))
     assert said["relative"] <= 1e-4
-    done = handful(
-        "embed", "pictures", "-o", "torch.npz", "--backbone", "resnet12:max_acc.pth", "--size", 32, "--no-cache"
-    )
+    done = handful("embed", "pictures", "-o", "t.npz", "--backbone", "resnet12:max_acc.pth", "--size", 32, "--no-cache")
     assert done.returncode == 0, done.stderr
     code = (
         "import sys\n"
@@ -459,7 +450,7 @@ def test_export_then_embed_without_torch(handful, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    a, b = read(tmp_path / "torch.npz"), read(tmp_path / "onnx.npz")
+    a, b = read(tmp_path / "t.npz"), read(tmp_path / "onnx.npz")
     assert a.features.shape == (4, WIDTHS[-1])
     np.testing.assert_allclose(b.features, a.features, atol=1e-4 * np.abs(a.features).max())
     assert list(b.labels) == ["cat", "cat", "dog", "dog"]
@@ -469,9 +460,8 @@ def test_export_says_what_it_found_and_overwrites_nothing(handful, tmp_path):
     save_published("FEAT, ConvNet", tmp_path / "a.pth")
     done = handful("backbones", "export", "a.pth")
     assert done.returncode == 0, done.stderr
-    assert "conv4" in done.stdout
-    assert "with the names of FEAT; in the file under params" in done.stdout
-    assert "slf_attn.w_qs.weight" in done.stdout
+    for words in ("conv4", "with the names of FEAT; in the file under params", "slf_attn.w_qs.weight"):
+        assert words in done.stdout
     assert "already" in handful("backbones", "export", "a.pth").stderr
     assert handful("backbones", "export", "a.pth", "--overwrite", "--pool", "flatten").returncode == 0
     assert load_backbone(tmp_path / "model.onnx").dimension == 8 * 5 * 5

@@ -206,5 +206,5 @@ def test_matplotlib_is_imported_for_a_picture_alone_and_its_absence_names_the_in
     assert done.returncode == 0, done.stderr
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert not plots.available()
-    with pytest.raises(ImportError, match=r'pictures: pip install "handful\[plots\]"'):
+    with pytest.raises(ImportError, match=r'a picture needs matplotlib: pip install "handful\[plots\]"'):
         plots.sweep(swept)

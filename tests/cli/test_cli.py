@@ -125,14 +125,3 @@ def test_version_and_help():
     assert places == sorted(places)
     assert printed.index("--outlier-share") > places[1]
     assert "--no-overwrite" not in printed
-
-
-def test_methods_are_found_in_capital_letters_too(tmp_path):
-    rng = np.random.default_rng(0)
-    rows = [[*(rng.normal(size=4) + 5 * np.eye(4)[k % 3]), f"kind{k % 3}" if k < 6 else ""] for k in range(30)]
-    with (tmp_path / "t.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([["x1", "x2", "x3", "x4", "label"], *rows])
-    for name in ("eol", "EOL"):
-        done = handful("label", "t.csv", "--method", name, "-o", name, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    assert (tmp_path / "eol" / "labels.csv").read_text() == (tmp_path / "EOL" / "labels.csv").read_text()

@@ -11,15 +11,19 @@ from piles import PIXELS, assert_refused, contents, fill, picture, rows_of
 from pyarrow import parquet
 
 import handful
-from handful.backbones import embedding_on_ray, load_backbone
+from handful.backbones import load_backbone
 from handful.backbones.pictures import open_picture
 from handful.core.base import Base
 from handful.features import FeatureTable, read, write
 from handful.features.parts import part_name, write_mean
 from handful.project import label_items
-from handful.solving.blocks import on_threads
 
 ON_BASE = "simpleshot"  # centres on the base mean
+
+
+def ran(done):
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 def base_pictures(folder, count=7):
@@ -64,8 +68,7 @@ def test_the_mean_that_embed_stores_is_that_of_the_pictures(name, tmp_path, hand
     fill(tmp_path)
     paths = base_pictures(tmp_path)
     (tmp_path / "base" / "bad.png").write_text("text")
-    done = handful("embed", "pile", "-o", name, "--base", "base", *PIXELS, "--json")
-    assert done.returncode == 0, done.stderr
+    done = ran(handful("embed", "pile", "-o", name, "--base", "base", *PIXELS, "--json"))
     said = json.loads(done.stdout)
     assert said["base"] == {"of": "pictures", "path": "base", "items": 14}
     assert [row["path"] for row in said["skipped"]] == ["base/bad.png"]
@@ -93,8 +96,7 @@ def test_features_and_base_files_have_the_mean_too(tmp_path, handful):
     for i in range(2):
         parquet.write_table(table.slice(20 * i, 20), Path("parts", part_name(i)))
     for i, name in enumerate(names):
-        done = handful("embed", "pile", "-o", f"f{i}.npz", "--base", name, *PIXELS)
-        assert done.returncode == 0, (name, done.stderr)
+        done = ran(handful("embed", "pile", "-o", f"f{i}.npz", "--base", name, *PIXELS))
         assert "mean is stored with them" in done.stdout
         assert name in done.stdout
         np.testing.assert_array_equal(read(f"f{i}.npz").base_mean, expected, name)
@@ -122,8 +124,7 @@ def test_a_backbone_that_brings_its_base_is_not_to_be_told(tmp_path, coarse, han
     fill(tmp_path)
     assert load_backbone("coarse.onnx").base == Path("coarse.base.safetensors")
     assert load_backbone("pixels").base is None
-    done = handful("embed", "pile", "-o", "f.npz", "--backbone", "coarse.onnx")
-    assert done.returncode == 0, done.stderr
+    done = ran(handful("embed", "pile", "-o", "f.npz", "--backbone", "coarse.onnx"))
     assert "coarse.base.safetensors, which came with the backbone" in done.stdout
     np.testing.assert_allclose(read("f.npz").base_mean, by_hand(base_pictures(tmp_path), "coarse.onnx"), rtol=1e-6)
     said = json.loads(handful("embed", "pile", "-o", "g.npz", "--backbone", "coarse.onnx", "--json").stdout)
@@ -134,31 +135,6 @@ def test_a_backbone_that_brings_its_base_is_not_to_be_told(tmp_path, coarse, han
     said = json.loads(handful("embed", "pile", "-o", "i.npz", "--backbone", "coarse.onnx", "--json").stdout)
     assert said["base"] is None
     assert read("i.npz").base_mean is None
-
-
-def test_on_a_cluster_the_mean_is_that_of_one_machine(tmp_path, handful, monkeypatch):
-    """Workers are threads here: tests/backbones/test_embedding_on_ray.py has them on a cluster."""
-    pytest.importorskip("ray")
-    monkeypatch.setattr(
-        embedding_on_ray, "map_on_ray", lambda maker, values, rows, **_: on_threads(maker, values, rows)
-    )
-    fill(tmp_path)
-    base_pictures(tmp_path, 12)
-    assert handful("embed", "pile", "-o", "here.npz", "--base", "base", *PIXELS).returncode == 0
-    ray = ("embed", "pile", "--engine", "ray", "--shard-size", 8, *PIXELS)
-    for name in ("parts", "there.npz"):
-        done = handful(*ray, "-o", name, "--base", "base")
-        assert done.returncode == 0, done.stderr
-        np.testing.assert_array_equal(read(name).base_mean, read("here.npz").base_mean)
-    kept = {p.name: p.stat().st_mtime_ns for p in Path("parts").glob("*.parquet")}
-    assert len(kept) == 2
-    other = (*ray, "-o", "parts", "--base", "here.npz")  # the pile's own mean
-    for command in ((*ray, "-o", "parts"), other):
-        assert_refused(handful(*command), "holds parts of other pictures, of another size, backbone or base")
-    assert handful(*other, "--overwrite").returncode == 0
-    np.testing.assert_allclose(read("parts").base_mean, read("parts").mean, rtol=1e-6)
-    assert {p.name: p.stat().st_mtime_ns for p in Path("parts").glob("*.parquet")} == kept  # no part is made again
-    assert {p.name for p in tmp_path.iterdir()} == {"base", "examples", "pile", "here.npz", "parts", "there.npz"}
 
 
 # ---- label
@@ -222,8 +198,7 @@ def test_a_table_that_carries_the_mean_is_labelled_by_it_and_so_is_a_folder_of_p
     monkeypatch.setattr("handful.project.large_pile.MIN_LARGE_PILE_ROWS", 1)
     for out, pile in (("one", "pile.parquet"), ("in-parts", "parts"), ("plain", "pile-plain.parquet")):
         shown = "examples-plain.parquet" if out == "plain" else "examples.parquet"
-        done = handful("label", shown, pile, "-o", out, "--method", ON_BASE)
-        assert done.returncode == 0, done.stderr
+        ran(handful("label", shown, pile, "-o", out, "--method", ON_BASE))
     examples, found = read("examples.parquet"), read("pile.parquet")
     solved = handful_solve(examples.features, examples.labels, found.features, mean)
     np.testing.assert_allclose(scores("one"), solved, atol=1e-6)
@@ -261,8 +236,7 @@ def test_pictures_are_labelled_by_the_mean_and_the_heads_that_their_backbone_bri
     mean = by_hand(sorted((tmp_path / "base").rglob("*.png")), "coarse.onnx")
     command = ("label", "examples", "pile", "--backbone", "coarse.onnx")
     for method, more in ((ON_BASE, {}), ("peeler", {"base": str(coarse)})):
-        done = handful(*command, "--method", method, "-o", method)
-        assert done.returncode == 0, done.stderr
+        ran(handful(*command, "--method", method, "-o", method))
         solved = handful_solve(of["examples"], labels, of["pile"], mean, method, **more)
         np.testing.assert_allclose(scores(method), solved, atol=1e-5)
     coarse.rename(tmp_path / "elsewhere.safetensors")
@@ -275,8 +249,7 @@ def test_pictures_are_labelled_by_the_mean_and_the_heads_that_their_backbone_bri
         "peeler needs the base file of its backbone", "--set base=MODEL.base.safetensors",
     )  # fmt: skip
     assert not Path("x").exists()
-    done = handful(*command, "--method", "peeler", "-o", "x", "--set", "base=elsewhere.safetensors")
-    assert done.returncode == 0, done.stderr
+    ran(handful(*command, "--method", "peeler", "-o", "x", "--set", "base=elsewhere.safetensors"))
     assert scores("x") == scores("peeler")
 
 
@@ -289,8 +262,7 @@ def test_a_base_that_is_named_is_remembered_by_promote(tmp_path, coarse, handful
     assert handful(*command, "out", "--set", f"base={coarse.name}").returncode == 0
     record = json.loads(Path("out/results.json").read_text())
     assert record["job"]["base"] == str(coarse)
-    done = handful("promote", "out", "1=new", "-o", "out2")
-    assert done.returncode == 0, done.stderr
+    ran(handful("promote", "out", "1=new", "-o", "out2"))
     assert json.loads(Path("out2/results.json").read_text())["job"]["base"] == str(coarse)
     base_for(3).save("narrow.base.safetensors")
     assert_refused(handful(*command, "out3", "--set", "base=narrow.base.safetensors"), "is for 3 features")
@@ -303,6 +275,5 @@ def test_of_a_whole_data_set_only_the_base_classes_make_the_mean(handful, tmp_pa
     x, splits = rng.normal(size=(12, 256)).astype(np.float32), np.repeat(["base", "val", "novel"], 4)
     write(FeatureTable(x, np.repeat(list("abcdef"), 2), splits=splits), tmp_path / "whole.parquet")
     fill(tmp_path)
-    done = handful("embed", "pile", "--backbone", "pixels", "--base", "whole.parquet", "-o", "out.parquet")
-    assert done.returncode == 0, done.stderr
+    ran(handful("embed", "pile", "--backbone", "pixels", "--base", "whole.parquet", "-o", "out.parquet"))
     assert np.allclose(read(tmp_path / "out.parquet").base_mean, x[:4].mean(axis=0), atol=1e-6)

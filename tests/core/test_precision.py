@@ -24,15 +24,11 @@ def test_the_longest_beginning_is_kept_whose_mean_reaches_the_precision():
         assert len(kept(p, precision)) == max(counts, default=0)
 
 
-def test_without_labels_each_further_one_has_to_reach_it_alone():
-    assert at_precision(np.empty(0), 0.9) == 0.9
-    assert at_precision(np.array([0.95, 0.99]), 0.9, [False, False]) == 0.9
-
-
 def test_labels_of_one_probability_are_kept_or_set_aside_together():
     assert kept([0.95, 0.8, 0.8], 0.87) == [0.95]  # one of the two alone would do
     assert kept([0.95, 0.8, 0.8], 0.85) == [0.8, 0.8, 0.95]
     assert kept([0.9] * 7, 0.9) == [0.9] * 7  # a mean of equal numbers is not below them by rounding
+    assert at_precision(np.empty(0), 0.9) == 0.9  # without labels each further one has to reach it alone
 
 
 def test_items_that_may_get_no_label_do_not_count():

@@ -127,12 +127,6 @@ def test_torch_gives_the_numbers_of_numpy(chain):
 # --- what is refused ---
 
 
-def test_steps_are_read_from_text_or_from_a_sequence():
-    assert parse(" Task,L2 ") == parse(("task", "l2")) == parse(["task ", "L2"]) == ("task", "l2")
-    assert parse("power(0.6)") == ("power(0.6)",)
-    assert parse(()) == ()
-
-
 @loop(
     "step",
     ["tsak", "", "l3", "power()", "power(1.2.3)", "power(.)", "power(-1)", "power(x)", "power(2", "task(2)", "l2(1)"],

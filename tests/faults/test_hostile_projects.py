@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from workbenches import client_of, run, show, write_digits
+from workbenches import opened, run, show, write_digits
 
 pytest.importorskip("fastapi")
 
 from handful.project.events import Store
+from handful.project.live import LiveProject
 from handful.project.runs import SHAPES
-from handful.workbench import LiveProject
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes")
 FOLDER, FILE = ".handful-workbench", "project.sqlite"
@@ -34,9 +34,7 @@ def sound(tmp_path_factory):
         patch.setenv("HANDFUL_CACHE", str(base / "cache"))
         truth = write_digits(base / "pictures", 30, 3)
         (base / "pictures" / "digits.parquet").unlink()
-        project = LiveProject(base / "pictures", backbone="pixels")
-        client = client_of(project)
-        assert project.worker.wait(60)
+        project, client = opened(base / "pictures", backbone="pixels")
         show(client, truth, (0, 1), shots=3)
         assert run(client, project)["run"]["counts"]["labelled"]
         project.close()
@@ -143,11 +141,8 @@ def test_a_project_folder_that_is_a_link_or_a_file(refuses, pictures):
 DAMAGED = {
     "no database": lambda data: b"no database" * 1000,
     "cut short": lambda data: data[: len(data) // 2],
-    "only its header": lambda data: data[:100],
     "holes": lambda data: data[:4096] + b"\0" * (len(data) - 4096),
     "noise": lambda data: data[:2000] + b"\xa5" * 3000 + data[5000:],
-    "a huge count of pages": lambda data: data[:28] + b"\x7f\xff\xff\xff" + data[32:],
-    "a newer SQLite": lambda data: data[:18] + b"\x09\x09" + data[20:],
 }
 
 
@@ -164,7 +159,7 @@ def test_damaged_databases(refuses, sound, pictures, tmp_path):
     assert "cannot be used" in refuses("workbench", pictures, "--no-browser")  # by the command too
 
 
-def test_a_log_or_a_journal_that_brings_a_trigger(sound, tmp_path):
+def test_a_log_that_brings_a_trigger(sound, tmp_path):
     def with_log(pictures):
         path = pictures / FOLDER / FILE
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
@@ -174,52 +169,26 @@ def test_a_log_or_a_journal_that_brings_a_trigger(sound, tmp_path):
         for end, data in copies.items():
             Path(f"{path}{end}").write_bytes(data)
 
-    def with_journal(pictures):
-        """It would change the database after it was looked at."""
-        path = pictures / FOLDER / FILE
-        change(pictures, TRIGGER)
-        with closing(sqlite3.connect(path, isolation_level=None)) as db:
-            for pragma in ("cache_size=1", "cache_spill=1"):
-                db.execute(f"PRAGMA {pragma}")
-            db.execute("BEGIN")
-            db.execute("DROP TRIGGER evil")
-            db.execute("UPDATE items SET reason = hex(zeroblob(5000))")
-            copies = {end: Path(f"{path}{end}").read_bytes() for end in ("", "-journal")}
-            db.execute("ROLLBACK")
-        for end, data in copies.items():
-            Path(f"{path}{end}").write_bytes(data)
-
     refuse_all(sound, tmp_path / "log", {"log": with_log}, "trigger evil")
-    refuse_all(sound, tmp_path / "journal", {"journal": with_journal}, "-journal")
 
 
 # ---- what the schema is
 
 SCHEMAS = {
     "a missing table": "DROP TABLE runs",
-    "no table at all": [f"DROP TABLE {name}" for name in ("meta", "items", "runs", "events")],
     "one column more": "ALTER TABLE events ADD COLUMN note TEXT",
-    "a renamed column": "ALTER TABLE items RENAME COLUMN title TO path",
     "a trigger": TRIGGER,
     "a view in place of a table": ["DROP TABLE meta", "CREATE VIEW meta AS SELECT 'backbone' AS key, 'x' AS value"],
     "a view with a function": "CREATE VIEW peek AS SELECT load_extension('/tmp/evil.so')",
     "a virtual table": "CREATE VIRTUAL TABLE words USING fts5(text)",
-    "an index on an expression": "CREATE INDEX odd ON items (upper(name))",
-    "a check that calls": ["DROP TABLE runs", "CREATE TABLE runs (id INTEGER PRIMARY KEY CHECK (id < abs(-9)))"],
     "another program's version": "PRAGMA user_version=0",
-}  # fmt: skip
-FORGED = [
-    "UPDATE sqlite_master SET sql = 'CREATE TABLE runs (item' WHERE name = 'runs'",
-    "UPDATE sqlite_master SET rootpage = 99999 WHERE name = 'runs'",
-    "UPDATE sqlite_master SET name = 'items' WHERE name = 'runs'",
-    "DELETE FROM sqlite_master WHERE name = 'sqlite_sequence'",
-]
+}
 
 
 def test_schemas_that_are_not_ours(sound, tmp_path):
     refuse_all(sound, tmp_path / "each", changes(SCHEMAS))
-    cases = {statement: statement for statement in FORGED}
-    refuse_all(sound, tmp_path / "forged", changes(cases, pragma="writable_schema=ON"))
+    forged = {"a forged table": "UPDATE sqlite_master SET sql = 'CREATE TABLE runs (item' WHERE name = 'runs'"}
+    refuse_all(sound, tmp_path / "forged", changes(forged, pragma="writable_schema=ON"))
     refuse_all(sound, tmp_path / "new", changes({"newer": "PRAGMA user_version=7"}), "newer handful")
 
 
@@ -228,20 +197,13 @@ def test_schemas_that_are_not_ours(sound, tmp_path):
 ROWS = {
     "an item of another place": "UPDATE items SET origin = '../..' WHERE id = 3",
     "an item's name that is a blob": "UPDATE items SET name = zeroblob(10) WHERE id = 3",
-    "an item with a negative number": "UPDATE items SET id = -3 WHERE id = 3",
-    "an item in no state": "UPDATE items SET state = 'evil' WHERE id = 3",
-    "a reason that is a blob": "UPDATE items SET reason = zeroblob(100) WHERE id = 3",
     "a threshold that is infinite": "UPDATE runs SET threshold = 9e999",
     "arrays that are text": "UPDATE runs SET arrays = 'text'",
-    "facts that are a blob": "UPDATE runs SET facts = zeroblob(10)",
     "an event that is half undone": "UPDATE events SET is_undone = 'maybe'",
-    "an event that is a blob": "UPDATE events SET what = zeroblob(10)",
 }
 EVENTS = ["", "{", "[]", "[" * 100_000, *map(json.dumps, (
-    {"labels": [["a", 1]]}, {"labels": [[1, -5]]}, {"labels": [[True, 0]]}, {"labels": 5},
-    {"labels": [[1]]}, {"classes": [[9, ["x"], None]]}, {"classes": [[9, "x", 99]]}, {"classes": [["9", "x", 1]]},
-    {"checks": [[1, 1, -7]]}, {"checks": [[[], 1, 0]]}, {"threshold": [[1, "much"]]}, {"skipped": [[1, "a", "ask"]]},
-    {"promoted": [[1, ["a"]]]},
+    {"labels": [["a", 0]]}, {"labels": 5}, {"labels": [[1]]}, {"classes": [[9, ["x"], None]]},
+    {"classes": [[9, "x", 99]]}, {"checks": [[[], 1, 0]]}, {"threshold": [[1, "much"]]}, {"promoted": [[1, ["a"]]]},
 ))]  # fmt: skip
 
 
@@ -255,8 +217,7 @@ def test_names_of_items_lead_nowhere(pictures, own_cache):
     """Only names that are found on the disk are items; others of the file are gone."""
     for number, name in enumerate(("../victim", "/etc/passwd", "a/../../victim", "", "a\0b.png"), 3):
         change(pictures, ("UPDATE items SET name = ? WHERE id = ?", (name, number)))
-    project = LiveProject(pictures)
-    client = client_of(project)
+    project, client = opened(pictures)
     assert client.get("/project").json()["items"] == 30
     assert all(client.get(f"/pictures/{number}").status_code == 404 for number in range(3, 8))
     project.close()
@@ -284,16 +245,11 @@ RUNS = {
     "cut short": lambda a: packed(a)[:-100],
     "an entry less": lambda a: packed({name: a[name] for name in list(a)[1:]}),
     "no item": lambda a: packed({name: array[:0] if name != "classes" else array for name, array in a.items()}),
-    "no class": lambda a: packed(a | {"classes": a["classes"][:0], "probabilities": a["probabilities"][:, :0]}),
     "numbers that are none": lambda a: packed(a | {"scores": a["scores"] * np.nan}),
     "one score less": lambda a: packed(a | {"scores": a["scores"][1:]}),
     "numbers that are text": lambda a: packed(a | {"ids": a["ids"].astype(str)}),
-    "numbers that are fractions": lambda a: packed(a | {"ids": a["ids"] + 0.5}),
-    "a table turned": lambda a: packed(a | {"probabilities": a["probabilities"].T}),
 }
-FACTS = [("groups", "all"), ("groups", [["a"]]), ("groups", []), ("share", float("nan")), ("share", None),
-     ("share_low", "x"), ("left_out", [1]), ("method", 5), ("again", "yes"), ("exemplars", [[1.5]]), ("parts", [["a"]]),
-     ("detail", "fine"), ("notice", None), ("asking", ["a"]), ("decision", "auto"), ("share_kept", 1)]  # fmt: skip
+FACTS = [("groups", "all"), ("share", None), ("method", 5), ("again", "yes"), ("decision", "auto")]
 
 
 def test_runs_that_no_method_made(sound, tmp_path, own_cache):

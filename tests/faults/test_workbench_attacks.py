@@ -3,20 +3,18 @@
 import io
 import json
 import logging
-import shutil
 import struct
 import zlib
-from pathlib import Path
 
 import pytest
-from workbenches import PORT, TOKEN, client_of, contents, run, show, write_digits
+from workbenches import PORT, TOKEN, client_of, contents, opened, run, show, write_digits
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
 from PIL import Image
 
-from handful.workbench import LiveProject
+from handful.project.live import LiveProject
 
 SECRET = "nobody should read this"
 PATHS = ("../secret.txt", "..%2f..%2fetc%2fpasswd", "/etc/passwd", "....//secret", "1/../../x", "%00", "file:///etc/passwd",
@@ -122,12 +120,11 @@ def test_the_right_key_in_the_address_gives_a_cookie_that_opens(client):
     assert all(part in cookie for part in ("httponly", "samesite=strict", "path=/;"))
     assert "domain" not in cookie
     client.cookies.clear()
-    jar = {"authorization": "", "cookie": f"handful_session={TOKEN}"}
-    assert client.get("/project", headers=jar).status_code == 200
-    # A cookie knows no ports: that of another workbench is kept beside this one's, not lost
-    other = client.get(f"{HOME}/?token={TOKEN}", headers={"cookie": "handful_session=another"})
-    assert f"handful_session={TOKEN}.another;" in other.headers["set-cookie"]
-    client.cookies.clear()
+    # A browser sends the cookies of all ports: that of another workbench opens nothing here, and is not replaced
+    for name, status in ((f"handful_session_{PORT}", 200), ("handful_session_9999", 401)):
+        jar = {"authorization": "", "cookie": f"handful_session_1=x; {name}={TOKEN}"}
+        assert client.get("/project", headers=jar).status_code == status
+    assert f"handful_session_{PORT}={TOKEN};" in answer.headers["set-cookie"]
 
 
 def test_another_name_for_this_machine_is_refused(refused, client):
@@ -171,13 +168,11 @@ def test_answers_tie_the_hands_of_the_browser(client):
                    client.get("/project", headers={"authorization": ""}), client.get("/pictures/5")):  # fmt: skip
         policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
         assert policy["default-src"] == "'none'"
-        assert policy["script-src"] == "'self'"
-        assert policy["frame-ancestors"] == "'none'"
+        assert (policy["script-src"], policy["frame-ancestors"]) == ("'self'", "'none'")
         assert policy["require-trusted-types-for"] == "'script'"
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["referrer-policy"] == "no-referrer"
-        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
-        assert "cross-origin-opener-policy" in answer.headers
+        for name, value in {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer",
+                            "cross-origin-resource-policy": "same-origin"}.items():  # fmt: skip
+            assert answer.headers[name] == value
         assert "access-control-allow-origin" not in answer.headers
 
 
@@ -197,23 +192,6 @@ def test_no_path_is_taken_from_a_request(refused, client):
         refused("POST", "/labels", 422, json={"items": [path], "class": 0})
         refused("POST", "/run", 400, json={"method": path})
         assert client.get("/items", params={"search": path}).json()["total"] == 0
-
-
-def test_a_typed_folder_is_made_beside_the_pictures_or_not_at_all(client, project, monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    base = project.source.opened.resolve().parent
-    before = sorted(base.iterdir())
-    for path in PATHS:
-        answer = client.post("/export", json={"formats": ["csv"], "folder": path})
-        if answer.status_code == 200:
-            folder = Path(answer.json()["folder"])
-            assert (folder.parent, [file.name for file in folder.iterdir()]) == (base, ["labels.csv"])
-            shutil.rmtree(folder)
-        else:
-            assert 400 <= answer.status_code < 500, answer.text
-        assert sorted(base.iterdir()) == before, path
-    assert (base / "secret.txt").read_text() == SECRET
-    assert not list(tmp_path.iterdir())
 
 
 def test_files_that_only_look_like_pictures_and_links_out_are_no_items(client):
@@ -256,33 +234,31 @@ def test_a_picture_that_became_something_else_is_not_served(project, client, ref
 
 # ---- numbers, texts and bodies out of all measure
 
-HUGE = ("9" * 18, "9" * 400, "9" * 5000, "-1", "1e9", "NaN", "0x10", "1_000_0_0_0_0_0_0_0_0_0_0_0_0_0_0_0_0_0_0")
+HUGE = ("9" * 18, "9" * 5000, "-1", "1e9", "NaN")
 KIND = {"content-type": "application/json"}
 TASK = {"support": [[0, 1], [1, 0]], "labels": ["a", "b"], "query": [[0, 1]]}
 REFUSED = [  # method, path, status or None, what is sent
     *(("GET", "/items", None, {"params": {name: n}}) for n in HUGE for name in ("offset", "similar", "limit")),
     *(("GET", f"/items/{n}", None, {}) for n in HUGE),
     *(("GET", "/items", 422, {"params": one}) for one in (
-        {"limit": "1001"}, {"ids": ",".join(map(str, range(501)))}, {"ids": "1," * 9000}, {"search": "x" * 501})),
+        {"limit": "1001"}, {"ids": ",".join(map(str, range(501)))}, {"search": "x" * 501})),
     *(("GET", "/ids", None, {"params": {"view": view}}) for view in (
-        "class:1 OR 1=1", "class:1;DROP", "class:", "group:-1", "nonsense", "class:9999", "group:99")),
+        "class:1 OR 1=1", "class:", "class:0", "group:-1", "nonsense", "class:9999", "group:99", "moved:1",
+        "moved:1:2:3")),
     *(("POST", "/labels", 422, {"json": {"items": items, "class": code}}) for items, code in (
-        ([2**70], 0), ([1.5], 0), ([True], 2**63))),
+        ([2**70], 0), ([1.5], 0), ([1], 2**63))),
     ("POST", "/labels", 404, {"json": {"items": [10**9], "class": 0}}),
     *(("POST", "/classes", None, {"content": body, "headers": KIND}) for body in (
-        b"", b"{", b"[" * 200_000, b'{"a":' * 100_000, b"\xff\xfe", b'{"name": ' + b"9" * 100_000 + b"}", b"null",
-        b'"name"', b'{"name": null}', b'{"name": {"$ne": 1}}', b'{"name": "\\ud800"}')),
-    ("POST", "/classes", 413, {"content": b"{}", "headers": KIND | {"content-length": str(10**12)}}),
+        b"", b"{", b"[" * 200_000, b"\xff\xfe", b"null", b'{"name": {"$ne": 1}}', b'{"name": "\\ud800"}')),
     *(("POST", "/threshold", None, {"content": content, "headers": KIND}) for content in (
         b'{"threshold": NaN}', b'{"threshold": Infinity}')),
     *(("POST", "/solve", None, {"content": json.dumps(TASK).replace("[0, 1]", f"[0, {n}]", k), "headers": KIND})
-      for n in ("NaN", "-Infinity", "1e999", "null", '"x"', "[1]", "true1", "1e308") for k in (1, 2)),
+      for n in ("NaN", "1e999", "null", '"x"', "[1]") for k in (1, 2)),
     *(("POST", "/solve", None, {"json": TASK | wrong}) for wrong in (
         {"support": []}, {"query": []}, {"query": [[]]}, {"labels": ["a"]}, {"query": [[1, 2, 3]]},
-        {"support": [[0, 1], [1]]}, {"method": "nope"}, {"outlier_share": 2}, {"labels": ["a", None]},
-        {"labels": ["a", "unknown"]}, {"method": "eol", "more": 1}, {"outlier_share": "most"}, {"method": "../eol"})),
-    *(("POST", "/upload", 422, {"files": [("f", ("a.png", data))]}) for data in (
-        b"<html><script>1</script>", b"<svg onload=x>", bomb(), b"", b"MZ\x90", b"%PDF-1.4")),
+        {"support": [[0, 1], [1]]}, {"method": "../eol"}, {"outlier_share": 2}, {"labels": ["a", "unknown"]},
+        {"method": "eol", "more": 1})),
+    *(("POST", "/upload", 422, {"files": [("f", ("a.png", data))]}) for data in (b"<svg onload=x>", bomb(), b"")),
 ]  # fmt: skip
 
 
@@ -315,8 +291,7 @@ def test_uploads_that_are_too_many_or_too_large_leave_nothing(refused, project):
 def test_the_name_of_an_upload_is_no_path(tmp_path, monkeypatch):
     monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "cache"))
     write_digits(tmp_path / "pictures", 5, 1)
-    project = LiveProject(tmp_path / "pictures", backbone="pixels")
-    client = client_of(project)
+    project, client = opened(tmp_path / "pictures", backbone="pixels")
     data = (tmp_path / "pictures" / "d0000.png").read_bytes()
     names = ["../../out.png", "/etc/cron.d/x", "..\\..\\out.png", ".hidden.png", "a\x00b.png", "<b>x</b>.html", "",
              "x" * 5000, "..", "con\n.png"]  # fmt: skip
@@ -328,7 +303,7 @@ def test_the_name_of_an_upload_is_no_path(tmp_path, monkeypatch):
         assert answer.status_code in (200, 400), (name, answer.text)
     assert project.worker.wait(60)
     uploads = [path.name for path in project.source.uploads.iterdir()]
-    assert len(uploads) >= 7
+    assert {"out.png", "out (2).png", "x.png", "hidden.png"} <= {*uploads}  # of a path only the name of the file
     assert all(name.endswith(".png") and name[0] not in ".-" and "<" not in name for name in uploads)
     after = {path for path in tmp_path.rglob("*") if not {"uploads", "cache"} & {*path.parts}}
     assert {path for path in after - before if path.is_file() and not path.name.startswith("project.sqlite-")} == set()

@@ -4,22 +4,21 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import threading
-import time
 from contextlib import closing, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 from servers import Server
-from workbenches import client_of, contents, labels_in, run, show, write_digits
+from workbenches import contents, labels_in, opened, run, show, write_digits
 
 pytest.importorskip("fastapi")
 
 from handful.project.events import Store
-from handful.workbench import LiveProject, Refusal
+from handful.project.live import LiveProject
+from handful.project.refusal import Refusal
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals; an open file cannot be deleted on Windows")
 
@@ -68,63 +67,6 @@ def test_no_acknowledged_label_is_lost_when_the_server_is_killed(digits, tmp_pat
     assert server.client.post("/undo").status_code == 200  # the steps are there too
     assert len(said) > 50
     server.close()
-
-
-@posix
-def test_steps_that_were_acknowledged_are_there_after_a_kill_and_a_run_wholly_or_not_at_all(digits, tmp_path):
-    """Runs, a threshold, answers of a check, their use, undo and redo."""
-    folder = tmp_path / "p"
-    project = LiveProject(digits[0], folder)
-    client = client_of(project)
-    classes = show(client, digits[1], (0, 1))
-    run(client, project)
-    assert run(client, project)["run"]["id"] == 2
-    project.close()
-
-    def shown(server):
-        body = server.client.get("/project").json()
-        del body["job"]
-        rest = (server.client.get(path).json() for path in ("/items?limit=1000", "/runs", "/check"))
-        return body, *rest
-
-    server = Server(digits[0], "--project", folder)
-    first = server.client.get("/check").json()["order"][0]
-    kills = [
-        [("/threshold", {"threshold": 0.6}), ("/check", {"run": 2, "item": first, "answer": classes[1]})],
-        [("/check/use", None), ("/classes", {"name": "owl"}), ("/undo", None)],
-        [("/undo", None), ("/undo", None), ("/undo", None), ("/redo", None)],
-        [("/undo", None), ("/undo", None)],  # the second run
-    ]
-    seen = []
-    for requests in kills:
-        for path, body in requests:
-            assert server.client.post(path, json=body).is_success, path
-        before = shown(server)
-        server.kill()
-        server = Server(digits[0], "--project", folder)
-        assert shown(server) == before
-        seen.append((before[0]["run"]["id"], before[0]["run"]["trust"]["checked"]))
-    assert seen == [(2, 1), (2, 1), (2, 0), (1, 0)]
-    before = server.client.get("/project").json()["run"]
-    assert server.client.post("/run", json={}).status_code == 202
-    time.sleep(0.3)
-    server.kill()
-    contents(server.database)  # which checks that it is whole
-    server = Server(digits[0], "--project", folder)
-    after = server.client.get("/project").json()["run"]
-    assert after == before or after["id"] > before["id"]
-    server.close()
-
-
-def test_a_stop_by_ctrl_c_is_quick_even_while_a_page_listens(digits, tmp_path):
-    server = Server(digits[0], "--project", tmp_path / "p")
-    with server.client.stream("GET", "/events", timeout=20) as stream:
-        assert next(stream.iter_lines()) == "event: project"
-        begun = time.perf_counter()
-        server.process.send_signal(signal.SIGINT)
-        server.process.wait(20)
-    assert time.perf_counter() - begun < 15
-    assert server.process.returncode in (0, 1, 130, -2)
 
 
 def test_what_a_kill_left_of_uploads_and_exports_goes_at_the_start(pictures):
@@ -191,8 +133,7 @@ def replace_by_link(path):
 def test_nothing_is_acknowledged_once_the_file_is_another(digits, tmp_path):
     attacks = (Path.unlink, replace_by_copy, replace_by_link, lambda path: Path(f"{path}-wal").unlink())
     for number, attack in enumerate(attacks):
-        project = LiveProject(digits[0], tmp_path / str(number))
-        client = client_of(project)
+        project, client = opened(digits[0], tmp_path / str(number))
         show(client, digits[1], (0, 1))
         before = client.get("/project").json()
         attack(project.store.path)
@@ -234,8 +175,7 @@ def fill(project):
 
 
 def test_a_full_disk_changes_nothing_and_says_so(digits, tmp_path):
-    project = LiveProject(digits[0], tmp_path / "p")
-    client = client_of(project)
+    project, client = opened(digits[0], tmp_path / "p")
     show(client, digits[1], (0, 1, 2))
     before = run(client, project)["run"]
     fill(project)
@@ -260,9 +200,7 @@ def test_a_full_disk_changes_nothing_and_says_so(digits, tmp_path):
 def test_uploads_that_a_full_disk_cannot_keep_leave_no_file(pictures, monkeypatch):
     from handful.workbench.server import uploads
 
-    project = LiveProject(pictures, backbone="pixels")
-    client = client_of(project)
-    assert project.worker.wait(60)
+    project, client = opened(pictures, backbone="pixels")
     data = (pictures / "d0000.png").read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(uploads, "MIN_FREE_BYTES", shutil.disk_usage(project.folder).free * 2)
@@ -280,30 +218,3 @@ def test_uploads_that_a_full_disk_cannot_keep_leave_no_file(pictures, monkeypatc
     assert {path.name for path in project.source.uploads.iterdir()} == names
     assert client.get("/project").json()["items"] == 6 + len(names)
     project.close()
-
-
-def test_what_a_really_full_disk_acknowledged_is_there(digits, tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = f'mount -t tmpfs -o size=1500k tmpfs "{disk}" && exec "$@"'
-    before = ["unshare", "-Urm", "sh", "-c", command, "sh"]
-    if shutil.which("unshare") is None or subprocess.run([*before, "true"], capture_output=True).returncode:
-        pytest.skip("needs a small disk of its own")
-    server = Server(digits[0], "--project", disk / "p", before=before)
-    number = server.client.post("/classes", json={"name": "cat"}).json()["id"]
-    ids = server.client.get("/ids").json()["ids"]
-    said, answer = {}, None
-    for k in range(1000):
-        items, code = ids[k % 7 :], (number, 0)[k % 2]
-        answer = server.client.post("/labels", json={"items": items, "class": code})
-        if answer.status_code != 200:
-            break
-        said |= dict.fromkeys(items, code)
-    assert (answer.status_code, "could not be written" in answer.json()["error"]) == (507, True)
-    shown = {i["id"]: i["class"] for i in server.client.get("/items?limit=1000").json()["items"]}
-    assert {item: code for item, code in shown.items() if code is not None} == said
-    inside = Path(f"/proc/{server.process.pid}/root{disk}/p")
-    for end in ("", "-wal"):  # as a kill would leave it
-        shutil.copy(f"{inside / 'project.sqlite'}{end}", f"{tmp_path / 'kept.sqlite'}{end}")
-    server.kill()
-    assert labels_in(tmp_path / "kept.sqlite") == said

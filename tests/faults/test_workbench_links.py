@@ -17,8 +17,8 @@ pytest.importorskip("httpx")
 
 from PIL import Image
 
+from handful.project.live import LiveProject
 from handful.project.pile import LeadsOut, open_below
-from handful.workbench import LiveProject
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="symbolic links")
 

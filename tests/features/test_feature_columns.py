@@ -10,6 +10,7 @@ from piles import assert_refused
 from pyarrow import csv, parquet
 
 from handful.features import FeatureTable, Protocol, concatenate, describe, draw, read, write
+from handful.project.items import in_order
 
 FORMATS = ["t.parquet", "t.npz", "t.safetensors", "t.csv"]
 
@@ -146,7 +147,7 @@ def test_tasks_are_drawn_from_labelled_rows_alone():
         table.take(np.arange(45, 60)).labelled()
 
 
-def test_rows_are_taken_and_put_together_with_all_that_belongs_to_them():
+def test_rows_are_taken_and_put_together_with_all_that_belongs_to_them(tmp_path):
     others = {"id": np.arange(4)}
     table = FeatureTable(np.eye(4), ["a", None, "b", "a"], others=others, hashes=list("wxyz"), columns=list("pqrs"))
     part = table.take([2, 0])
@@ -155,7 +156,7 @@ def test_rows_are_taken_and_put_together_with_all_that_belongs_to_them():
     both = concatenate([part, table.take([3])])
     assert (both.names, both.label_names, both.hashes) == (["row 2", "row 0", "row 3"], ["b", "a", "a"], list("ywz"))
     assert both.others["id"].tolist() == [2, 0, 3]
-    turned = table.replace(base_mean=[1.0, 2, 3, 4]).reorder([3, 2, 1, 0])
+    turned = in_order(table.replace(base_mean=[1.0, 2, 3, 4]), list("srqp"), tmp_path)
     assert (list(turned.columns), turned.base_mean.tolist()) == (list("srqp"), [4, 3, 2, 1])
     np.testing.assert_array_equal(turned.features, np.eye(4)[:, ::-1])
 

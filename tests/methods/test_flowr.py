@@ -9,7 +9,6 @@ from scipy.stats import multivariate_normal, norm
 
 import handful
 from handful.core.arrays import unit
-from handful.core.base import Base
 from handful.methods import flowr
 
 
@@ -133,14 +132,6 @@ def test_arrivals_are_those_of_a_plain_loop():
     assert len(opened) > 1  # tasks of one batch open different numbers of classes
 
 
-def test_more_classes_than_there_was_room_for():
-    query = 100.0 * np.eye(50)[None]
-    base = Base(np.zeros(50), {"flowr": head_of(np.eye(50), 0, 1e4, 1e-2)})
-    result = solve((np.eye(50)[None, :1], np.zeros((1, 1), int), query), base, arrivals=True)
-    np.testing.assert_array_equal(result.state["joined"][0], np.arange(1, 51))
-    np.testing.assert_allclose(result.state["sums"][0, 1:51], query[0], rtol=1e-6)
-
-
 def test_a_probability_is_never_above_one():
     p = np.full((1000, 60), 1 / 59, np.float32)
     assert p[:, 1:].sum(axis=-1).max() > 1  # as rounded
@@ -198,17 +189,6 @@ def test_the_start_recovers_the_parameters_of_simulated_data(monkeypatch):
     np.testing.assert_allclose(prior_mean, 0.3, atol=0.3)
     assert arrays["log_temperature"][0] == pytest.approx(0, abs=0.3)  # the model is true: no heat is needed
     assert np.exp(arrays["log_alpha"][0]) == pytest.approx(5 * 5**0.5)
-
-
-def test_the_loss_is_the_likelihood_of_the_true_class(task):
-    from handful.training.heads import flowr as learning
-
-    head, (support, labels, query) = head_64(base_for(10)), (unit(task[0]), task[1], unit(task[2]))
-    truth = np.tile(np.r_[np.arange(8) % 3, np.full(4, -1)], (3, 1))
-    found = learning.loss(learning.score(head, support, labels, query), 8, truth)
-    p = np.array([item_by_item(s, l, q, head) for s, l, q in zip(support, labels, query, strict=True)])
-    known = -np.log([p[b, i, truth[b, i]] for b in range(3) for i in range(8)]).mean()
-    assert found == pytest.approx(known - np.log(p[:, 8:, -1]).mean(), rel=1e-9)
 
 
 @pytest.mark.torch

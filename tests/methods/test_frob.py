@@ -9,7 +9,7 @@ from random_tasks import random_task
 import handful
 from handful.core.arrays import unit
 from handful.methods import frob
-from handful.methods.frob import Items, boundary
+from handful.methods.frob import Items
 
 D = 10
 
@@ -34,18 +34,6 @@ def solve(task, arrays=None, **options):
 
 def cosine(a, b):
     return a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
-
-
-def test_boundary_samples_item_by_item():
-    arrays = head(log_radius=np.log(1.5))
-    means = np.random.default_rng(0).normal(size=(2, 3, D))
-    samples = boundary(means, arrays)
-    assert samples.shape == (2, 12, D)
-    for b in range(2):
-        for j in range(3):
-            for m in range(4):
-                x = means[b, j] / np.linalg.norm(means[b, j]) + 1.5 * arrays["offsets"][m] / D**0.5
-                np.testing.assert_allclose(samples[b, 4 * j + m], x / np.linalg.norm(x), atol=1e-12)
 
 
 # ---------------------------------------------------------------------------------------------------- limit cases
@@ -164,24 +152,3 @@ def test_learning_starts_at_the_directions_and_the_edge_of_base_classes():
     edge = max(np.quantile(cosines, 1 - QUANTILE), 0.1)
     np.testing.assert_allclose(np.cos(np.arctan(np.exp(arrays["log_radius"]))), edge, atol=1e-6)
     np.testing.assert_allclose(np.exp(arrays["log_cosine"]), np.mean(pairs), atol=1e-6)
-
-
-@pytest.mark.torch
-def test_every_array_is_learned_by_the_derivative(task):
-    import torch
-
-    from handful.training.heads.frob import HEAD
-
-    support, query = (torch.tensor(unit(x)) for x in (task[0], task[2]))
-    truth = np.tile(np.r_[np.arange(7) % 3, np.full(5, -1)], (3, 1))
-
-    def loss(arrays):
-        return HEAD.loss(HEAD.score(arrays, support, task[1], query), 7, truth)
-
-    arrays = {name: torch.tensor(value, requires_grad=True) for name, value in head().items()}
-    loss(arrays).backward()
-    assert all(array.grad is not None and array.grad.abs().max() > 0 for array in arrays.values())
-    plain = {name: torch.tensor(value) for name, value in head().items()}
-    for name in ("log_radius", "log_lambda", "log_tau", "log_cosine", "log_rate_rejection"):
-        high, low = (loss(plain | {name: plain[name] + step}) for step in (1e-5, -1e-5))
-        np.testing.assert_allclose(arrays[name].grad, [(high - low) / 2e-5], rtol=1e-4, atol=1e-8)

@@ -1,11 +1,11 @@
 """GDA-CLIP and TransCLIP against dense inverses and densities, item by item, and at their limits."""
 
-from math import exp, log
+from math import log
 
 import numpy as np
 import pytest
 from loops import loop
-from random_tasks import random_task
+from random_tasks import means_of, random_task, softmax_of
 from scipy.stats import multivariate_normal
 
 import handful
@@ -21,15 +21,6 @@ SHAPES = {
 
 def run(name, *task, **options):
     return handful.solve(*task, method=name, **{"dtype": "float64", "threads": 1, "preparation": "none"} | options)
-
-
-def softmax_of(values):
-    e = [exp(v - max(values)) for v in values]
-    return np.array([x / sum(e) for x in e])
-
-
-def means_of(support, labels):
-    return np.array([support[labels == j].mean(axis=0) for j in range(labels.max() + 1)])
 
 
 def unit(x):

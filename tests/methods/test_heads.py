@@ -47,28 +47,20 @@ def solve(name, task, base, **options):
 # ------------------------------------------------------------------------------------------------------ the base file
 
 
-def test_a_base_comes_back_bit_for_bit(tmp_path):
+def test_a_base_comes_back_bit_for_bit_and_is_read_once_until_it_changes(tmp_path):
     base = base_for(7)
-    again = read_base(base.save(tmp_path / "b.safetensors"))
+    path = base.save(tmp_path / f"{'b' * 243}.safetensors")  # the longest name
+    again = read_base(path)
     assert again.arrays.keys() == base.arrays.keys()
     assert all(np.array_equal(again.arrays[name], value) for name, value in base.arrays.items())
     assert all(value.dtype == np.float32 for value in again.arrays.values())
     assert (again.about, again.mark, repr(again)) == (base.about, base.mark, repr(base))
-
-
-def test_a_file_is_read_once_until_it_changes(tmp_path):
-    path = base_for(7).save(tmp_path / f"{'b' * 243}.safetensors")  # the longest name
-    first = read_base(path)
-    assert read_base(str(path)) is first
+    assert read_base(str(path)) is again
     base_for(8).save(path)
     assert read_base(path).dimension == 8
-
-
-def test_the_mark_is_of_the_arrays_and_of_nothing_else():
-    base = base_for(5)
     renamed = Base(base.mean, base.heads, base.negatives, {"name": "other"})
     moved = Base(base.mean + np.float32(1e-6), base.heads, base.negatives, base.about)
-    assert renamed.mark == base.mark != moved.mark
+    assert renamed.mark == base.mark != moved.mark  # it is of the arrays and of nothing else
     assert base.mark[:16] in repr(base)
 
 
@@ -88,13 +80,13 @@ def test_what_is_no_base_is_refused_in_words(tmp_path):
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match="damaged"):
         read_base(path)
-    header = {"handful.base": json.dumps({"format": 99, "about": {}, "arrays": []})}
-    save_file({"mean": base.mean}, path, metadata=header)
-    with pytest.raises(ValueError, match=r"format 99.*upgrade"):
-        read_base(path)
-    save_file({"mean": base.mean}, path, metadata={"handful.base": json.dumps({"format": 1, "arrays": ["negatives"]})})
-    with pytest.raises(ValueError, match="'negatives' is missing"):
-        read_base(path)
+    for header, message in (
+        ({"format": 99, "about": {}, "arrays": []}, r"format 99.*upgrade"),
+        ({"format": 1, "arrays": ["negatives"]}, "'negatives' is missing"),
+    ):
+        save_file({"mean": base.mean}, path, metadata={"handful.base": json.dumps(header)})
+        with pytest.raises(ValueError, match=message):
+            read_base(path)
     with pytest.raises(ValueError, match="finite"):
         Base(np.array([1.0, np.nan]))
     with pytest.raises(ValueError, match=r"\[items, 2\] is needed"):
@@ -310,7 +302,7 @@ def test_learning_helps_where_the_noise_can_be_told(learned):
     assert accuracy["snatcher_f"] == accuracy["feat"]
 
 
-def test_the_seed_decides_all_of_it(learned):
+def test_the_seed_decides_all_of_it_and_what_cannot_be_learned_is_refused(learned):
     from handful.training.heads import learn_base
 
     few = {"episodes": 320, "heads": ("feat",), "negatives": 20}
@@ -318,6 +310,12 @@ def test_the_seed_decides_all_of_it(learned):
     assert first.mark == again.mark != other.mark
     assert len(first.negatives) == 20
     assert {tuple(row) for row in first.negatives.tolist()} <= {tuple(row) for row in crowded().features.tolist()}
+    plain = learn_base(crowded(4), heads=())
+    assert (plain.heads, len(plain.negatives)) == ({}, 48)
+    np.testing.assert_allclose(plain.mean, crowded(4).features.mean(axis=0), atol=1e-6)
+    for heads, message in ((("x",), "no head 'x'"), (("feat",), "has 4 classes of more than 5 items")):
+        with pytest.raises(ValueError, match=message):
+            learn_base(crowded(4), heads=heads)
 
 
 @pytest.mark.torch
@@ -333,21 +331,7 @@ def test_a_head_that_gains_nothing_stays_at_the_prototypes():
 
 
 @pytest.mark.torch
-def test_without_heads_there_is_no_need_of_torch_and_few_classes_are_refused(tmp_path):
-    from handful.training.heads import learn_base
-
-    plain = learn_base(crowded(4), heads=())
-    assert (plain.heads, len(plain.negatives)) == ({}, 48)
-    np.testing.assert_allclose(plain.mean, crowded(4).features.mean(axis=0), atol=1e-6)
-    with pytest.raises(ValueError, match="no head 'x'"):
-        learn_base(crowded(4), heads=("x",))
-    with pytest.raises(ValueError, match="has 4 classes of more than 5 items"):
-        learn_base(crowded(4), heads=("feat",))
-
-
-@pytest.mark.torch
 def test_the_command_learns_tells_and_writes(tmp_path, handful):
-
     command = ("base", write(crowded(), tmp_path / "f.npz"), "-o")
     done = handful(*command, tmp_path / "b.safetensors", "--episodes", 320, "--json")
     assert done.returncode == 0, done.stderr
@@ -390,28 +374,18 @@ def test_results_are_kept_by_what_is_in_the_base(tmp_path):
 
 
 def test_two_bases_in_one_table_and_the_mean_that_features_bring(tmp_path):
-    features = crowded(seed=1)
-    path = base_for(16).save(tmp_path / "b.safetensors")
+    features, base = crowded(seed=1), base_for(16)
+    path = base.save(tmp_path / "b.safetensors")
     make, _ = BENCHMARKS["balanced"]
     both = make(SMALL["protocol"], parse_methods(f"feat,feat:base={path},simpleshot"))
-    carrying = FeatureTable(features.features, features.labels, base_mean=base_for(16).mean)
-    given = run(both, carrying, base_for(16, seed=1), tmp_path, tasks=3)
-    rows = [row for _, row in given.figures]
+    results = run(both, features, base_for(16, seed=1), tmp_path, tasks=3)
+    rows = [row for _, row in results.figures]
     assert rows == ["FEAT", f"FEAT (base={path})", "SimpleShot"]
     column = both.columns[0]
-    assert not np.array_equal(given[column, rows[0]]["auroc"], given[column, rows[1]]["auroc"])
+    assert not np.array_equal(results[column, rows[0]]["auroc"], results[column, rows[1]]["auroc"])
     plain = make(SMALL["protocol"], parse_methods("simpleshot"))
-    by_mean = [
-        run(plain, features, Base(base_for(16).mean + 1), tmp_path, tasks=3),
-        run(
-            plain,
-            FeatureTable(features.features, features.labels, base_mean=base_for(16).mean + 1),
-            None,
-            tmp_path,
-            tasks=3,
-        ),
-        run(plain, features, None, tmp_path, tasks=3),
-    ]
-    found = [r[column, "SimpleShot"]["auroc"] for r in by_mean]
-    np.testing.assert_array_equal(found[0], found[1])
-    assert not np.array_equal(found[0], found[2])
+    carrying = FeatureTable(features.features, features.labels, base_mean=base.mean + 1)
+    pairs = (features, Base(base.mean + 1)), (carrying, None), (features, None)
+    figures = [run(plain, *pair, tmp_path, tasks=3)[column, "SimpleShot"]["auroc"] for pair in pairs]
+    np.testing.assert_array_equal(figures[0], figures[1])
+    assert not np.array_equal(figures[0], figures[2])

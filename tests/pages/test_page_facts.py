@@ -4,15 +4,13 @@ import importlib.util
 import re
 import subprocess
 import sys
-import types
 
 import numpy as np
 import pytest
 from doc_pages import DOCS, ROOT
-from PIL import Image
 
 import handful
-from handful.backbones import list_backbones, load_backbone
+from handful.backbones import list_backbones
 from handful.backbones.catalogue import LEVELS
 from handful.backbones.onnx_runtime import DEVICES
 from handful.backbones.preprocessing import PRESETS
@@ -83,57 +81,7 @@ def test_the_tables_of_backbones_name_what_there_is():
     assert first_column("device") == set(DEVICES) - {"auto", "cpu"}
 
 
-def test_a_pile_on_disk_is_labelled_as_the_page_says(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    exec(block_with("docs/how-to/larger-than-memory.md", "pile.npy"), names)
-    truth = np.repeat([*"abcd", *["unknown"] * 4], 3000)
-    assert (names["result"].labels == truth).mean() > 0.95
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["pile.npy"]
-
-
-@pytest.mark.torch
-def test_the_export_of_clip_writes_networks_that_the_presets_open(tmp_path, monkeypatch):
-    """With small networks in place of the published ones, which are downloads."""
-    import torch
-
-    pytest.importorskip("onnx")
-
-    class Small(torch.nn.Module):
-        def __init__(self, width):
-            super().__init__()
-            self.convolution = torch.nn.Conv2d(3, width, 32, 32)
-
-        @classmethod
-        def from_pretrained(cls, name):
-            torch.manual_seed(0)
-            return cls(len(name))
-
-        def forward(self, pixel_values):
-            features = self.convolution(pixel_values).mean((2, 3))
-            return types.SimpleNamespace(image_embeds=features, pooler_output=2 * features)
-
-    names = dict.fromkeys(("CLIPVisionModelWithProjection", "Dinov2Model", "SiglipVisionModel"), Small)
-    monkeypatch.setitem(sys.modules, "transformers", types.SimpleNamespace(**names))
-    monkeypatch.chdir(tmp_path)
-    exec(block_with("docs/how-to/clip-and-dinov2.md", "torch.onnx.export"), {"__name__": "page"})
-    picture = Image.new("RGB", (300, 200), (250, 120, 10))
-    for name, model, factor in (
-        ("clip", "openai/clip-vit-base-patch32", 1),
-        ("dinov2", "facebook/dinov2-small", 2),
-        ("siglip", "google/siglip-base-patch16-224", 2),
-    ):
-        backbone = load_backbone(tmp_path / f"{name}.onnx", preset=name)
-        assert (backbone.dimension, backbone.input_size) == (len(model), (224, 224))
-        batch = np.stack([backbone.prepare(picture)] * 3)
-        with torch.no_grad():
-            expected = Small.from_pretrained(model)(torch.from_numpy(batch)).image_embeds.numpy() * factor
-        np.testing.assert_allclose(backbone.embed(batch), expected, atol=1e-4)
-
-
-# ---- docs/explanation/comparison.md
-
-RESULTS = [ROOT / "benchmarks" / "results" / f"{name}.md" for name in ("peers", "peers_setfit")]
+# ---- docs/explanation
 
 
 def rows_of(text):
@@ -143,24 +91,19 @@ def rows_of(text):
 
 
 def test_every_figure_of_the_comparison_was_measured_and_it_says_where_handful_loses():
-    if not all(path.exists() for path in RESULTS):
+    paths = [ROOT / "benchmarks" / "results" / f"{name}.md" for name in ("peers", "peers_setfit")]
+    if not all(path.exists() for path in paths):
         pytest.skip("the results are not part of this copy")
-    text = text_of("docs/explanation/comparison.md")
-    results = "\n".join(path.read_text("utf-8") for path in RESULTS)
+    text, results = text_of("docs/explanation/comparison.md"), "\n".join(path.read_text("utf-8") for path in paths)
     figures = set(re.findall(r"\d+\.\d+", text))
     assert len(figures) > 20
     assert figures <= set(re.findall(r"\d+\.\d+", results))
     for name, *cells in rows_of(text):
         of_method = {cell for row in rows_of(results) if row[0] == name for cell in row[1:]}
-        shown = {cell for cell in cells if re.search(r"\d\.\d", cell)}
-        assert not of_method or shown <= of_method, name
-    for tool in ("PyOD", "easyfsl", "SetFit", "cleanlab", "FiftyOne", "BERTopic", "semantic-router"):
-        assert any(tool in row[0] and len(row) == 4 for row in rows_of(text)), tool
-        assert re.search(rf"^\*\*{tool}\*\*", text, re.MULTILINE), tool
+        assert not of_method or {cell for cell in cells if re.search(r"\d\.\d", cell)} <= of_method, name
+    tools = ("PyOD", "easyfsl", "SetFit", "cleanlab", "FiftyOne", "BERTopic", "semantic-router")
+    assert [tool for tool in tools if not re.search(rf"^\*\*{tool}\*\*", text, re.M)] == []
     assert "## Where handful loses" in text
-
-
-# ---- docs/explanation/eol.md
 
 
 def test_the_curves_and_pictures_of_eol_are_of_the_solver_itself(monkeypatch):

@@ -29,10 +29,8 @@ from workbench_pages import (
     to_the_first_tile,
     until,
 )
-from workbenches import client_of, contents, write_pile
+from workbenches import contents, opened, write_pile
 from workbenches import run as run_job
-
-from handful.workbench import LiveProject
 
 NAMES = ["zero", "one", "two", "three", "four"]
 NASTY = [
@@ -292,8 +290,7 @@ def solved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("solved")
     which, truth = mixed()
     names = [f"{n:04}.png" for n in range(len(which))]
-    project = LiveProject(write_pile(folder, names, which))
-    client = client_of(project)
+    project, client = opened(write_pile(folder, names, which))
     ids = {one["name"]: one["id"] for one in client.get("/items?limit=1000").json()["items"]}
     for digit, name in enumerate(NAMES):
         number = client.post("/classes", json={"name": name}).json()["id"]

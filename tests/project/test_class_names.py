@@ -8,8 +8,7 @@ import pytest
 from text_piles import fill_texts, write_tickets
 
 from handful.features import FeatureTable
-from handful.project import Job
-from handful.project.job import check_paths, job_entries, read_job
+from handful.project.job import Job, check_paths, job_entries, read_job
 from handful.project.text_items import with_class_names
 
 

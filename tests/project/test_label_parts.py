@@ -18,9 +18,10 @@ from pyarrow import parquet
 from handful import load
 from handful.features import digits
 from handful.features.parquet_file import arrow_table
-from handful.project import Job, label_items, predict_items
+from handful.project import label_items, predict_items
 from handful.project import large_pile as in_parts
 from handful.project.items import silent
+from handful.project.job import Job
 from handful.project.outputs import table_of_answers
 
 RAY = ("--engine", "ray")

@@ -15,7 +15,8 @@ from sklearn.datasets import load_digits
 
 import handful
 from handful.core.answers import Answers
-from handful.project import Job, label_items, predict_items, read_items, write_outputs
+from handful.project import label_items, predict_items, read_items, write_outputs
+from handful.project.job import Job
 from handful.project.large_pile import label_in_parts
 
 EXPORTS = ("label-studio", "fiftyone", "coco")
@@ -146,12 +147,9 @@ def of_exports(folder, prefix):
 def of_workbench(table, folder, method):
     pytest.importorskip("fastapi")
     pytest.importorskip("httpx")
-    from workbenches import client_of, run
+    from workbenches import opened, run
 
-    from handful.workbench import LiveProject
-
-    project = LiveProject(table, folder)
-    client = client_of(project)
+    project, client = opened(table, folder)
     run(client, project, method=method)
     found = {"workbench": of_api(client)}
     made = client.post("/export", json={"formats": ["csv", "parquet", *EXPORTS]}).json()
@@ -164,8 +162,8 @@ def of_workbench(table, folder, method):
         found[name] = {item: answer for item, answer in answers.items() if item in pile}
         assert all(answers[item][2] == 1 for item in answers.keys() - pile)  # a person labelled them
     project.close()
-    again = LiveProject(table, folder)
-    found["workbench, opened again"] = of_api(client_of(again))
+    again, client = opened(table, folder)
+    found["workbench, opened again"] = of_api(client)
     again.close()
     return found
 

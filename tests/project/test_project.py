@@ -21,7 +21,7 @@ from handful.features import FeatureTable, practice, write
 from handful.project import Project
 from handful.project.database import FILE
 from handful.project.sitting import Sitting
-from handful.solving.check import WRONG, check_answers, draw_sample
+from handful.solving.check import check_answers, draw_sample
 
 KINDS = ("cat", "dog", "hen")
 
@@ -66,19 +66,20 @@ def promoted(folder):
 
 
 @pytest.mark.parametrize("options", [{"precision": 0.97}, {"method": "knn", "outlier_share": 0.4}])
-def test_answers_that_are_read_are_those_that_were_computed(table, tmp_path, options, own_cache):
+def test_questions_and_checks_are_of_the_answers_that_were_computed(table, tmp_path, options, own_cache):
     project = Project(tmp_path / "out", table, **options)
     made = project.label()
-    with closing(Sitting(tmp_path / "out", "check")) as sitting:
-        answers = sitting._named
-        assert list(sitting.names.values())[-len(made.pile) :] == list(made.pile.names)
-        assert answers.labels.tolist() == made.labels.tolist()
-        assert sitting.classes == ["cat", "dog"]
-        np.testing.assert_allclose(answers.confidence, made.confidence, atol=1e-6)
-        assert draw_sample(answers, 20).tolist() == draw_sample(made, 20).tolist()
-        said = {int(row): truth_of(made.pile.names[row]) for row in draw_sample(made, 20)}
-        stored, direct = check_answers(answers, said), check_answers(made, said)
-        assert stored.precision.value == pytest.approx(direct.precision.value, abs=1e-5)
+    names = made.pile.names
+    row_of = {name: row for row, name in enumerate(names)}
+    questions = project.check(20)
+    rows = [row_of[question.name] for question in questions]
+    assert rows == draw_sample(made, 20).tolist()
+    assert [question.label for question in questions] == made.labels[rows].tolist()
+    np.testing.assert_allclose([question.confidence for question in questions], made.confidence[rows], atol=1e-6)
+    project.say({question.name: truth_of(question.name) for question in questions}, checking=True)
+    direct = check_answers(made, {row: truth_of(names[row]) for row in rows})
+    assert project.checked.precision.value == pytest.approx(direct.precision.value, abs=1e-5)
+    assert project.checked.by_class.keys() == direct.by_class.keys()
 
 
 def test_a_project_in_python_goes_on_where_it_stopped(table, results, folder):
@@ -147,9 +148,8 @@ def test_answers_are_in_the_report_and_become_examples_of_the_next_run(folder):
     project.say({second.name: None}, checking=True)
     with closing(Sitting(folder, "check")) as sitting:
         assert sitting.update_report() == ""
-        places = [sitting._place[question.item] for question in (first, second, third)]
-        truth = dict(zip(places, ["cat", WRONG, "unknown"], strict=True))
-        assert sitting.checked == check_answers(sitting._named, truth)
+        assert sitting.answers == {first.item: "cat", second.item: None, third.item: "unknown"}
+        assert (sitting.checked.answers, sitting.checked.items) == (3, 125)
     assert "Checked 3 of 125" in (folder / "report.html").read_text("utf-8")
     project.label()
     assert promoted(folder) == {"cat": [first.name], "unknown": [third.name]}
@@ -242,13 +242,9 @@ def test_a_new_project_replaces_one_that_was_killed_with_its_log(folder, table):
 def workbench(folder):
     pytest.importorskip("fastapi")
     pytest.importorskip("httpx")
-    from workbenches import client_of
+    from workbenches import opened
 
-    from handful.workbench import LiveProject
-
-    project = LiveProject(folder)
-    assert project.worker.wait(60)
-    return project, client_of(project)
+    return opened(folder)
 
 
 def there_and_back(folder, example):
@@ -301,31 +297,21 @@ def test_texts_without_names_go_to_the_workbench_and_back(tmp_path, own_cache):
     assert [len(items) for items in promoted(tmp_path / "out").values()] == [1]
 
 
-def test_tables_of_embeddings_go_to_the_workbench_and_back(tmp_path, own_cache):
-    practice("embeddings", tmp_path)
-    rows = (tmp_path / "table.csv").read_text().splitlines()
-    (tmp_path / "pile.csv").write_text("\n".join([rows[0], *rows[-60:]]) + "\n")
-    example = Project(tmp_path / "out", tmp_path / "table.csv", tmp_path / "pile.csv").label().pile.names[0]
-    there_and_back(tmp_path / "out", example)
-
-
 @pytest.mark.parametrize("kind", ["pictures", "embeddings"])
 def test_what_the_workbench_made_is_labelled_by_the_commands(tmp_path, own_cache, kind):
     pytest.importorskip("fastapi")
     pytest.importorskip("httpx")
-    from workbenches import client_of, run, show, write_digits
+    from workbenches import opened, run, show, write_digits
 
-    from handful.workbench import LiveProject, default_folder
+    from handful.project.live import default_folder
 
     truth = write_digits(tmp_path / "digits", 60, 3)
-    opened = tmp_path / "digits" / "digits.parquet"
+    pile = tmp_path / "digits" / "digits.parquet"
     if kind == "pictures":
-        opened.unlink()
-        opened = opened.parent
-    project = LiveProject(opened, **({"backbone": "pixels"} if kind == "pictures" else {}))
-    assert project.worker.wait(60)
-    client = client_of(project)
-    place = default_folder(opened)
+        pile.unlink()
+        pile = pile.parent
+    project, client = opened(pile, **({"backbone": "pixels"} if kind == "pictures" else {}))
+    place = default_folder(pile)
     show(client, truth, (0, 1))
     before = run(client, project)["run"]["counts"]
     project.close()
@@ -334,8 +320,8 @@ def test_what_the_workbench_made_is_labelled_by_the_commands(tmp_path, own_cache
     labelled = again.label()
     assert (int(labelled.unknown.sum()), len(labelled)) == (before["unknown"], 60)
     assert {name: len(items) for name, items in promoted(place).items()} == {"digit 0": 5, "digit 1": 5}
-    project = LiveProject(opened)  # and back
-    assert client_of(project).get("/project").json()["run"]["outdated"] == ""
+    project, client = opened(pile)  # and back
+    assert client.get("/project").json()["run"]["outdated"] == ""
     project.close()
 
 

@@ -12,7 +12,10 @@ from PIL import Image
 from piles import PIXELS, assert_refused, contents, fill, rows_of
 
 from handful.features import FeatureTable, digits, write
-from handful.project import Job, Project
+from handful.project import Project
+from handful.project.events import Store
+from handful.project.job import Job
+from handful.project.promotion import promote
 from handful.project.summary import compare, groups_in_words
 from handful.solving.groups import Group
 
@@ -216,6 +219,19 @@ def test_what_cannot_be_promoted_is_refused_in_a_sentence(out, handful):
     ]:
         assert_refused(handful("promote", *words), sentence)
         assert contents(out.parent) == before
+
+
+def test_an_item_that_is_gone_is_not_promoted_with_its_group(out):
+    with closing(Store(out)) as store:
+        run = store.run()
+        gone, *others = run.facts["groups"][0]
+        store.take_items("pile", [name for name, item in names_of(store).items() if item != gone])
+        promote(store, run, {1: "hen"}, examples=len(others) + 1)
+        assert {item for item, code in store.said.labels.items() if store.said.names()[code] == "hen"} == {*others}
+
+
+def names_of(store):
+    return {name: item for (_, name), item in store.item_numbers().items()}
 
 
 def test_results_without_groups_or_damaged_are_told_of(out, handful):

@@ -96,18 +96,6 @@ def test_once_every_item_was_looked_at_everything_is_counted_and_nothing_inferre
     assert (checked.answers, checked.items, checked.more_to_halve) == (200, 200, 0)
 
 
-def test_what_was_seen_bounds_the_interval():
-    answers, truth = a_pile(60)
-    rows = draw_sample(answers, 50)
-    checked = check_answers(answers, said(truth, rows))
-    labels = answers.labels
-    seen = labels[rows] != "unknown"
-    right = (truth[rows] == labels[rows])[seen].sum()
-    total = (labels != "unknown").sum()
-    assert right <= total * checked.precision.low + 1e-9
-    assert total * checked.precision.high <= total - (seen.sum() - right) + 1e-9
-
-
 def test_one_label_agrees_with_an_integral_computed_otherwise():
     """Items of one label and one probability: a beta-like posterior of one shift, integrated finely."""
     prior, logit, answers, yes = Prior(0.8, 0.6), 0.5, 12, 9

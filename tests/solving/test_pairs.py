@@ -101,6 +101,7 @@ def test_what_a_pair_is_follows_from_its_parts():
     assert get_solver("simpleshot+knn").info.paradigm == "inductive"
     assert get_solver("eol+entropy").info.score == "rank"
     assert get_solver("simpleshot+pca").info.extra == "ood"
+    assert get_solver("SimpleShot+KNN").name == "simpleshot+knn"  # capital letters mean the same
 
 
 # ---- the scikit-learn face

@@ -8,8 +8,7 @@ from pyarrow import parquet
 import handful
 from handful.core.metrics import auroc
 from handful.solving import blocks
-from handful.solving.blocks import Part, PileParts, on_threads, read_blocks
-from handful.utils.ray import DATA, Worker
+from handful.solving.blocks import Part, PileParts, read_blocks
 
 COUNT = 3000
 
@@ -185,22 +184,3 @@ def test_a_part_that_changes_while_it_is_read_is_refused(parts, pile):
         list(read_blocks(part, 32))
     with pytest.raises(OSError, match="cannot be read"):
         list(read_blocks(Part(0, str(parts / "gone.parquet"), 0, 3), 32))
-
-
-class Squares(Worker):
-    def __init__(self, power):
-        self.power = power
-
-    def work(self, row):
-        if row["number"] < 0:
-            raise ValueError("a negative number")
-        return {"number": row["number"], DATA: bytes([row["number"] ** self.power])}
-
-
-def test_threads_and_ray_call_a_worker_in_the_same_way():
-    rows = [{"number": n} for n in range(9)]
-    answers = sorted(on_threads(Squares, (2,), rows), key=lambda answer: answer["number"])
-    assert [answer[DATA][0] for answer in answers] == [n * n for n in range(9)]
-    assert Squares(2)({"number": 3}) == {"answer": '{"number": 3}', DATA: b"\x09"}
-    with pytest.raises(ValueError, match="negative"):
-        list(on_threads(Squares, (2,), [{"number": -1}]))

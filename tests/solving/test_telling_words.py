@@ -130,17 +130,6 @@ def test_plain_texts_are_split_as_all_others_are():
         assert split_words(f"{text} \u00e9")[:-1] == split_words(text)
 
 
-def test_five_thousand_texts_in_a_hundred_groups_take_seconds():
-    rng = np.random.default_rng(0)
-    vocabulary = np.array([f"word{k}" for k in range(5000)])
-    texts = [" ".join(one) for one in vocabulary[rng.integers(5000, size=(5000, 30))]]
-    texts = [f"{text} topic{n // 50}" for n, text in enumerate(texts)]
-    began = time.perf_counter()
-    words = telling_words(texts, [np.arange(k * 50, k * 50 + 50) for k in range(100)], 1)
-    assert words == [[f"topic{k}"] for k in range(100)]
-    assert time.perf_counter() - began < 10
-
-
 @pytest.mark.skipif(not CLINC.is_file(), reason="the sentences of CLINC are not there")
 def test_the_words_of_an_intent_say_what_it_is_about():
     with CLINC.open(encoding="utf-8", newline="") as file:

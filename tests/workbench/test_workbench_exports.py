@@ -6,12 +6,10 @@ import os
 import zipfile
 
 import pytest
-from workbenches import client_of, run, show, write_digits
+from workbenches import opened, run, show, write_digits
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
-
-from handful.workbench import LiveProject
 
 
 @pytest.fixture(scope="module")
@@ -19,8 +17,7 @@ def solved(tmp_path_factory):
     """A table of digits beside their pictures, after a run: the client, the folder, and the kind of each picture."""
     base = tmp_path_factory.mktemp("base")
     truth = write_digits(base / "work" / "pictures", 60, 3)
-    project = LiveProject(base / "work" / "pictures" / "digits.parquet", base / "work" / "project")
-    client = client_of(project)
+    project, client = opened(base / "work" / "pictures" / "digits.parquet", base / "work" / "project")
     show(client, truth, (0, 1), shots=3)
     run(client, project)
     yield client, base / "work" / "pictures", truth
@@ -83,9 +80,7 @@ def test_an_export_overwrites_nothing_and_follows_no_link_out(solved, home, tmp_
 def test_an_export_is_not_put_among_the_pictures_of_a_folder(home, tmp_path):
     truth = write_digits(tmp_path / "pictures", 12, 2)
     (tmp_path / "pictures" / "digits.parquet").unlink()
-    project = LiveProject(tmp_path / "pictures", backbone="pixels")
-    client = client_of(project)
-    assert project.worker.wait(60)
+    project, client = opened(tmp_path / "pictures", backbone="pixels")
     show(client, truth, (0, 1), shots=2)
     answer = export(client, tmp_path / "pictures" / "sorted", "sorted")
     assert (answer.status_code, "among the pictures" in answer.json()["error"]) == (409, True)

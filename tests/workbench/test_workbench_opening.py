@@ -3,15 +3,16 @@
 import shutil
 
 import pytest
-from workbenches import client_of, labels_in, run, write_digits
+from workbenches import client_of, labels_in, opened, run, write_digits
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
 from handful.project import Project
-from handful.workbench import LiveProject
+from handful.project.live import LiveProject
 
 SHOTS = 3
+PIXELS = {"backbone": "pixels"}
 
 
 @pytest.fixture
@@ -26,15 +27,9 @@ def folders(tmp_path, own_cache):
     return tmp_path, truth
 
 
-def opened(folder, **options):
-    project = LiveProject(folder / "pile", backbone="pixels", **options)
-    assert project.worker.wait(60)
-    return project, client_of(project)
-
-
 def test_folders_of_examples_are_labels_from_the_start(folders):
     folder, truth = folders
-    project, client = opened(folder, examples=folder / "examples")
+    project, client = opened(folder / "pile", examples=folder / "examples", **PIXELS)
     now = client.get("/project").json()
     assert {one["name"]: one["examples"] for one in now["classes"]} == {"zero": SHOTS, "one": SHOTS}
     assert (now["unknown_examples"], now["items"]) == (SHOTS, len(truth))
@@ -52,29 +47,19 @@ def test_folders_of_examples_are_labels_from_the_start(folders):
 
 def test_labels_of_examples_are_the_users_own_after_the_first_time(folders):
     folder, _ = folders
-    project, client = opened(folder, examples=folder / "examples")
+    project, client = opened(folder / "pile", examples=folder / "examples", **PIXELS)
     first = client.get("/ids?view=examples").json()["ids"][0]
     client.post("/labels", json={"items": [first], "class": 0})
     labels = labels_in(project.store.path)
     project.close()
-    project, client = opened(folder)  # without them: they are not there, and nothing is lost
+    project, client = opened(folder / "pile", **PIXELS)  # without them: they are not there, and nothing is lost
     assert client.get("/ids?view=examples").json()["ids"] == []
     project.close()
     shutil.copy(next((folder / "pile").glob("*.png")), folder / "examples" / "one" / "more.png")
-    project, client = opened(folder, examples=folder / "examples")
+    project, client = opened(folder / "pile", examples=folder / "examples", **PIXELS)
     again = labels_in(project.store.path)
     assert {item: again[item] for item in labels} == labels
     assert len(again) == len(labels) + 1
-    project.close()
-
-
-def test_examples_inside_the_pile_are_not_there_twice(folders):
-    folder, truth = folders
-    shutil.move(folder / "examples", folder / "pile" / "examples")
-    shutil.copy(next((folder / "pile").glob("*.png")), folder / "pile" / "examples" / "stray.png")
-    project, client = opened(folder, examples=folder / "pile" / "examples")
-    assert client.get("/project").json()["items"] == len(truth)
-    assert "beside the folders" in client.get("/skipped").json()[0]["reason"]
     project.close()
 
 
@@ -86,8 +71,7 @@ def test_results_open_with_their_pile_examples_and_promotions(folders, handful):
     assert done.returncode == 0, done.stderr
     done = handful("promote", folder / "pile" / "out", "1=two", "-o", folder / "out2", "--examples", "2")
     assert done.returncode == 0, done.stderr
-    project = LiveProject(folder / "out2")
-    client = client_of(project)
+    project, client = opened(folder / "out2")
     now = client.get("/project").json()
     assert now["items"] == len(truth) - SHOTS  # and none of the folder of results
     assert {one["name"]: one["examples"] for one in now["classes"]} == {"zero": SHOTS, "one": SHOTS, "two": 2}

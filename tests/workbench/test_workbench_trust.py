@@ -2,21 +2,18 @@
 
 import json
 import os
-import signal
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 
 import numpy as np
 import pytest
-from servers import Server
 from workbenches import client_of, write_digits
 
 pytest.importorskip("fastapi")
 
+from handful.project.live import LiveProject
 from handful.project.trust import is_agreed, model_of, remember
-from handful.workbench import LiveProject
 
 
 @pytest.fixture
@@ -135,17 +132,6 @@ def test_a_change_of_any_file_that_takes_part_is_seen(tmp_path):
                 file.write_bytes(file.read_bytes().removesuffix(b"changed"))
 
 
-def test_the_same_content_elsewhere_is_another_file(stranger, tmp_path):
-    LiveProject(stranger, backbone=str(stranger / "evil.onnx")).close()
-    (tmp_path / "elsewhere.onnx").write_bytes(b"a program")
-    names(stranger, tmp_path / "elsewhere.onnx")
-    with pytest.raises(ValueError, match="nobody agreed"):
-        LiveProject(stranger)
-    (tmp_path / "link.onnx").symlink_to(stranger / "evil.onnx")
-    names(stranger, tmp_path / "link.onnx")
-    LiveProject(stranger).close()
-
-
 def test_what_is_remembered_is_the_users_own(stranger, monkeypatch):
     model = model_of(str(stranger / "evil.onnx"))
     assert not is_agreed(model.name, model.digest)
@@ -170,32 +156,3 @@ def test_a_model_that_is_swapped_after_it_was_agreed_to_is_not_loaded(stranger):
     assert project.worker.wait(60)
     assert "has changed" in client.get("/project").json()["job"]["message"]
     project.close()
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="terminals")
-@pytest.mark.parametrize(("answer", "code"), [("\n", 1), ("y\n", 0)])
-def test_in_a_terminal_it_asks_and_the_default_is_no(stranger, answer, code):
-    import pty
-
-    ours, theirs = pty.openpty()
-    line = [sys.executable, "-m", "handful", "workbench", str(stranger), "--no-browser", "--json"]
-    process = subprocess.Popen(line, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    os.close(theirs)
-    os.write(ours, answer.encode())
-    try:
-        if code == 0:
-            assert json.loads(process.stdout.readline())["items"] == 6
-            process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        os.close(ours)
-    assert "evil.onnx" in err.decode()
-    assert "Continue?" in err.decode()
-    assert "Traceback" not in err.decode()
-    if code:
-        assert process.returncode == 1
-        assert out == b""
-        assert "nothing was done" in err.decode()
-    else:
-        Server(stranger).close()  # it is asked once

@@ -9,7 +9,7 @@ A moved picture is recognised by its content. A picture with a new modification 
 again. An entry takes four bytes for each dimension, 5 kB for 1280. Nothing is deleted automatically: delete the file to
 free the space. SQLite cannot lock reliably on a network drive: set $HANDFUL_CACHE to a folder on a local disk.
 
-A problem with the cache never stops a run. A damaged file is renamed and a new one is started. If the cache cannot be
+A problem with the cache never stops a run. A damaged file is replaced by a new one. If the cache cannot be
 written, handful works without it. Both give a warning.
 """
 
@@ -110,7 +110,7 @@ class FeatureCache:
             self._do(insert)
 
     def _do(self, work: Callable[[sqlite3.Connection], Rows]) -> list[tuple[bytes, bytes]]:
-        """Return the rows that `work` gives; after replacing a damaged file, or no rows if there is no cache."""
+        """Return the rows that `work` gives; after replacing a damaged file; no rows if there is no cache."""
         for _ in range(2):
             if not self.usable:
                 break
@@ -121,29 +121,20 @@ class FeatureCache:
                     connection.execute(SCHEMA)
                     return list(work(connection))
             except (sqlite3.Error, OSError) as error:
-                # SQLite's other errors are subclasses: full, locked, read-only, ...
-                if type(error) is not sqlite3.DatabaseError or not self._set_aside(error):
-                    self.usable = False
-                    _warn(
-                        f"the cache of features {self.path} cannot be used ({error}): pictures will be embedded in "
-                        "each run; set HANDFUL_CACHE to a folder where you can write"
-                    )
+                if type(error) is sqlite3.DatabaseError:  # damaged; subclasses: full, locked, read-only, ...
+                    with suppress(OSError):
+                        for suffix in ("", "-journal"):  # SQLite would apply an old journal to the new file
+                            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+                        message = f"the cache of features {self.path} is damaged ({error}): a new one was started"
+                        warnings.warn(message, stacklevel=4)
+                        continue
+                self.usable = False
+                message = (
+                    f"the cache of features {self.path} cannot be used ({error}): pictures will be embedded in each "
+                    "run; set HANDFUL_CACHE to a folder where you can write"
+                )
+                warnings.warn(message, stacklevel=4)
         return []
-
-    def _set_aside(self, error: Exception) -> bool:
-        """Rename a damaged file, and return whether that was possible."""
-        aside = self.path.with_name(self.path.name + ".damaged")
-        try:
-            os.replace(self.path, aside)
-            # SQLite would apply the journal of an interrupted change to the new file
-            self.path.with_name(self.path.name + "-journal").unlink(missing_ok=True)
-        except OSError:
-            return False
-        _warn(
-            f"the cache of features {self.path} is damaged ({error}): it was renamed to {aside.name}, and a new one "
-            "was started"
-        )
-        return True
 
 
 def _file_key(path: str, status: os.stat_result) -> str:
@@ -153,7 +144,3 @@ def _file_key(path: str, status: os.stat_result) -> str:
     """
     state = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino} "
     return content_hash(state.encode() + os.fsencode(os.path.abspath(path)))  # file names are not always text
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=5)

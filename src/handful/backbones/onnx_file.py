@@ -40,10 +40,10 @@ class OnnxFile(Backbone):
             raise ValueError(f"{path}: {shortened(str(error), 500)}") from None
         self._output = self._choose_output(output)
         self.fingerprint = fingerprint(weights, self._output, self.preprocessing.describe())
-        # Running one picture now shows errors of the network before a long run. For the comparison of devices it is a
-        # grey ramp: zeros would hide differences.
+        # For the comparison of devices, a grey ramp: zeros would hide differences.
         ramp = np.linspace(-1, 1, math.prod(self._input_shape), dtype=np.float32).reshape(1, *self._input_shape)
-        self.dimension = self._embed(ramp).shape[1]
+        # Running one picture now shows errors of the network before a long run.
+        self.dimension = self._embed(np.zeros_like(ramp)).shape[1]
         trial = {self._input: self._as_input(np.repeat(ramp, self._batch or 1, axis=0))}
         self._session = self._session.on_device(device, trial, path)
         self.device = self._session.device

@@ -21,40 +21,30 @@ from typing import Any, BinaryIO
 from zlib import crc32
 
 import numpy as np
-
-# Imported so that Pillow knows these formats. Otherwise it would import all of its fifty plugins to find TIFF.
-from PIL import (
-    BmpImagePlugin,
-    GifImagePlugin,
-    Image,
-    JpegImagePlugin,
-    PngImagePlugin,
-    TiffImagePlugin,
-    UnidentifiedImageError,
-    WebPImagePlugin,
-    features,
-)  # fmt: skip
+from PIL import Image, UnidentifiedImageError, features
 
 from handful.backbones.folders import BadFile, Kind, Opener, Skipped, find_files, in_short, opened
 from handful.utils.extras import HEIC as HEIC_EXTRA
 
 MAX_PIXELS = 2**30 // 4 // 3  # 89 million, where Pillow starts to warn; such a picture takes 360 MB in memory
+AT_MOST = f"and at most {MAX_PIXELS / 1e6:.3g} million are decoded: make it smaller"
 MAX_BYTES = 2**28  # the size of an uncompressed TIFF with that many pixels
 
 AVIF, HEIC = "AVIF", "HEIF"  # Pillow's and pi-heif's names
 SUFFIXES = {
-    JpegImagePlugin.JpegImageFile.format: (".jpg", ".jpeg", ".jpe", ".jfif"),
-    PngImagePlugin.PngImageFile.format: (".png",),
-    WebPImagePlugin.WebPImageFile.format: (".webp",),
-    GifImagePlugin.GifImageFile.format: (".gif",),
-    BmpImagePlugin.BmpImageFile.format: (".bmp",),
-    TiffImagePlugin.TiffImageFile.format: (".tif", ".tiff"),
+    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
+    "PNG": (".png",),
+    "WEBP": (".webp",),
+    "GIF": (".gif",),
+    "BMP": (".bmp",),
+    "TIFF": (".tif", ".tiff"),
     AVIF: (".avif",),
     HEIC: (".heic", ".heif", ".hif"),
 }
 HAS_AVIF = features.check("avif") is True  # from Pillow 11.3 on, where its wheel has the decoder
-if HAS_AVIF:
-    from PIL import AvifImagePlugin  # noqa: F401
+PLUGINS = ("Jpeg", "Png", "WebP", "Gif", "Bmp", "Tiff", *(("Avif",) if HAS_AVIF else ()))
+for _plugin in PLUGINS:  # so that Pillow knows them: otherwise it would import all of its fifty plugins to find TIFF
+    import_module(f"PIL.{_plugin}ImagePlugin")
 FORMATS = tuple(name for name in SUFFIXES if name != HEIC and (name != AVIF or HAS_AVIF))  # those of Pillow
 KNOWN_SUFFIXES = frozenset(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
 KINDS = "JPEG, PNG, WebP, GIF, BMP, TIFF, AVIF or HEIC"
@@ -120,11 +110,7 @@ def find_pictures(
 
 
 def open_picture(
-    picture: str | os.PathLike[str] | bytes,
-    *,
-    max_pixels: int = MAX_PIXELS,
-    at_least: int | None = None,
-    opener: Opener | None = None,
+    picture: str | os.PathLike[str] | bytes, *, at_least: int | None = None, opener: Opener | None = None
 ) -> Image.Image:
     """Open a picture, upright and in RGB.
 
@@ -132,8 +118,6 @@ def open_picture(
     ----------
     picture : path or bytes
         The path of the file, or its content. Of an animation, the first frame is read.
-    max_pixels : int
-        Larger pictures are refused.
     at_least : int, optional
         Large JPEGs may be decoded at 1/2, 1/4 or 1/8 of their size, which is several times faster. No side becomes
         shorter than `at_least` pixels. None: the full size.
@@ -150,13 +134,13 @@ def open_picture(
         If the picture cannot be used.
     """
     if isinstance(picture, bytes):
-        return decode(picture, "the picture", max_pixels=max_pixels, at_least=at_least)
-    return decode(read(picture, opener)[0], picture, max_pixels=max_pixels, at_least=at_least)
+        return decode(picture, "the picture", at_least)
+    return decode(read(picture, opener)[0], picture, at_least)
 
 
 def picture_size(path: str | os.PathLike[str], *, opener: Opener | None = None) -> tuple[int, int]:
     """Return width and height of the upright picture, from the header of its file."""
-    with opened(path, PICTURES, opener) as file, _blaming(path, MAX_PIXELS):
+    with opened(path, PICTURES, opener) as file, _blaming(path):
         image = identify(file, path)
         # For a TIFF, newer versions of Pillow give the upright size, older ones the size in the file: read the tags.
         tags = getattr(image, "tag_v2", {})
@@ -180,16 +164,14 @@ def read(path: str | os.PathLike[str], opener: Opener | None = None) -> tuple[by
         return data, os.fstat(file.fileno())
 
 
-def decode(
-    data: bytes, path: str | os.PathLike[str], *, max_pixels: int = MAX_PIXELS, at_least: int | None = None
-) -> Image.Image:
+def decode(data: bytes, path: str | os.PathLike[str], at_least: int | None = None) -> Image.Image:
     """Return a picture from the bytes of its file, as `open_picture` does; `path` is its name in errors."""
-    with _blaming(path, max_pixels):
-        image = identify(io.BytesIO(data), path, max_pixels)
+    with _blaming(path):
+        image = identify(io.BytesIO(data), path)
         if at_least is not None and image.format != HEIC:  # of HEIC, it would be a preview, which may be another crop
             image.draft(None, (at_least, at_least))  # only JPEG can do this; other formats ignore it
         image.load()
-        _check_pixels(image, path, max_pixels)  # a HEIC file may hold other pixels than its header says
+        _check_pixels(image, path)  # a HEIC file may hold other pixels than its header says
         turn = _orientation(image)
         image = _to_rgb(image)
         if turn in UPRIGHT:
@@ -199,14 +181,14 @@ def decode(
 
 
 @contextmanager
-def _blaming(path: str | os.PathLike[str], max_pixels: int) -> Iterator[None]:
+def _blaming(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn every error of a decoder (OSError, SyntaxError, struct.error, ...) into `BadPicture`."""
     try:
         yield
     except BadPicture:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):  # its warning, where warnings are errors
-        raise BadPicture(path, f"has far too many pixels, {_at_most(max_pixels)}") from None
+        raise BadPicture(path, f"has far too many pixels, {AT_MOST}") from None
     except MemoryError:
         raise BadPicture(path, "does not fit into memory: make it smaller") from None
     except Exception as error:
@@ -214,19 +196,15 @@ def _blaming(path: str | os.PathLike[str], max_pixels: int) -> Iterator[None]:
         raise BadPicture(path, f"{what}, its file is damaged: copy it again") from None
 
 
-def _at_most(max_pixels: int) -> str:
-    return f"and at most {max_pixels / 1e6:.3g} million are decoded: make it smaller"
-
-
-def _check_pixels(image: Image.Image, path: str | os.PathLike[str], max_pixels: int) -> None:
-    if image.width * image.height > max_pixels:
-        raise BadPicture(path, f"has {image.width} x {image.height} pixels, {_at_most(max_pixels)}")
+def _check_pixels(image: Image.Image, path: str | os.PathLike[str]) -> None:
+    if image.width * image.height > MAX_PIXELS:
+        raise BadPicture(path, f"has {image.width} x {image.height} pixels, {AT_MOST}")
 
 
 # ---- formats
 
 
-def identify(file: BinaryIO, path: str | os.PathLike[str] = "the picture", max_pixels: int = MAX_PIXELS) -> Image.Image:
+def identify(file: BinaryIO, path: str | os.PathLike[str] = "the picture") -> Image.Image:
     """Open a picture and read only its header. Raise `BadPicture` if it has none of the formats, or is too large."""
     head = file.read(HEAD_BYTES)
     file.seek(0)
@@ -240,7 +218,7 @@ def identify(file: BinaryIO, path: str | os.PathLike[str] = "the picture", max_p
             install = f"pip install {HEIC_EXTRA} to read it"
             raise BadPicture(path, f"is a HEIC picture: {install}, or save it as JPEG or PNG") from None
         image = heif.HeifImageFile(file)
-    _check_pixels(image, path, max_pixels)
+    _check_pixels(image, path)
     return image
 
 
@@ -340,7 +318,7 @@ def _unscaled(image: Image.Image) -> np.ndarray:
     """
     values: np.ndarray = np.nan_to_num(np.asarray(image).astype(np.float64), posinf=0.0, neginf=0.0)
     black, largest = min(values.min(), 0.0), values.max()
-    usual = [1.0, 255.0, 65535.0] if image.mode == "F" else [255.0, 65535.0]
+    usual = {"F": [1.0, 255.0, 65535.0], "I": [255.0, 65535.0]}[image.mode]
     if image.format == "PNG":  # Pillow 10 gives 16-bit PNGs as "I"
         usual = [65535.0]
     white = next((white for white in usual if largest <= white), largest)

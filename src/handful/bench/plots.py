@@ -1,12 +1,5 @@
 """Figures of results, drawn with matplotlib if it is installed.
 
-sweep           the four figures of EOL along b at each share of outliers, with the other methods as lines
-scatter         accuracy against AUROC of every method, coloured by paradigm
-curves          ROC and precision-recall of the outlier scores, means over tasks
-histogram       the outlier scores of knowns and of unknowns
-optimisation    the loss and the four figures along the steps of EOL on one task
-gallery         the last three for some methods on the same tasks
-
 Each is a separate `Figure` without pyplot: no global settings change, and no window has to be closed. Shades and bars
 are the 95 % interval of a mean over tasks.
 """
@@ -27,6 +20,7 @@ from handful.bench.tables import TITLES, table
 from handful.core.metrics import figures, mean_and_half_width, precision_at_recall
 from handful.features import FeatureTable, Protocol, draw
 from handful.solving import get_solver, solve
+from handful.utils import extras
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -204,8 +198,7 @@ def gallery(
 
 def need() -> None:
     """Raise ImportError with the install command if matplotlib is missing."""
-    if not available():
-        raise ImportError('matplotlib is needed for pictures: pip install "handful[plots]"')
+    extras.need("matplotlib", "a picture", extras.PLOTS)
 
 
 def _panels(rows: int, columns: int, size: tuple[float, float], sharex: bool = False) -> tuple[Figure, np.ndarray]:

@@ -156,20 +156,12 @@ def _write(outcome: Outcome, folder: Path, command: str | None) -> None:
             "tex": "\n".join(table.to_latex() for table in outcome.tables),
             "json": write_json(outcome.tables, about),
         }
-    contents: dict[str, Any] = {suffix: text.encode() for suffix, text in texts.items()}
-    picture = _picture(outcome)
-    if picture is not None:
-        contents["png"] = picture
+    contents = {suffix: text.encode() for suffix, text in texts.items()}
+    draws = {"sweep-b": pictures.sweep, "balanced": pictures.scatter, "imbalanced": pictures.scatter}
+    if outcome.name in draws and pictures.available():
+        contents["png"] = pictures.png(draws[outcome.name](first))
     for suffix, content in contents.items():
         path = folder / f"{outcome.name}.{suffix}"
         with disk_errors_in_words(folder):
             write_whole(path, content)
         outcome.files[suffix] = path
-
-
-def _picture(outcome: Outcome) -> bytes | None:
-    """Return the figure that belongs to the table; None if there is none, or if matplotlib is missing."""
-    if not pictures.available():
-        return None
-    draws = {"sweep-b": pictures.sweep, "balanced": pictures.scatter, "imbalanced": pictures.scatter}
-    return pictures.png(draws[outcome.name](outcome.results[0])) if outcome.name in draws else None

@@ -95,7 +95,7 @@ class Benchmark:
     name: str
     title: str
     cells: tuple[Cell, ...]
-    figures: tuple[str, ...] = FIGURES  # what is measured of each task
+    figures: tuple[str, ...] = FIGURES
 
     @property
     def columns(self) -> list[str]:

@@ -62,7 +62,7 @@ class Store:
     """A folder with the figures of solved tasks, in blocks. Runs that use the same folder share them."""
 
     def __init__(self, folder: Path | str) -> None:
-        self.folder = Path(folder)
+        self.folder = Path(folder).absolute()  # workers that are used again may have another working directory
         self.run = uuid4().hex  # marks the temporary files of this run and of its workers
 
     def open(self) -> None:
@@ -137,10 +137,8 @@ def describe(
 ) -> dict[str, Any]:
     """Return everything that decides the figures of a cell, as plain data.
 
-    `features` and `base` are fingerprints. `learned` is the mark of the `Base` for a method that needs one and has none
-    among its parameters. (The mark of a `Base` among the parameters is part of the parameters.)
-
-    Runs with other figures are stored separately, so that two runs in one folder never overwrite each other's results.
+    `features` and `base` are fingerprints, `learned` is the mark of the `Base` for a method that needs one and has none
+    of its own. Runs with other figures have a place of their own, so that two of them never overwrite each other's.
     """
     method = get_solver(cell.contender.method)
     return {

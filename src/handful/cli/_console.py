@@ -99,8 +99,7 @@ class Console:
             words = f"{speed:.0f} per second" if speed >= 1 else f"{60 * speed:.0f} per minute" if speed else ""
             progress.update(bars[name], completed=done, total=total, rate=words)
 
-        last = f"Stopped. {kept}".rstrip()
-        interrupts.say_last(last)
+        interrupts.say_last(last := f"Stopped. {kept}".rstrip())
         try:
             try:
                 yield show

@@ -126,19 +126,10 @@ def parse_share(text: str) -> float | str:
 
 def parse_numbers(text: str) -> list[float]:
     """Numbers with commas between them."""
-    return [float(part) for part in text.split(",")]
-
-
-def parse_pixel_numbers(**options: str | None) -> dict[str, list[float]]:
-    """Lists of numbers that come as text, by the name of their option; those that are None are left out."""
-    numbers: dict[str, list[float]] = {}
-    for name, text in options.items():
-        try:
-            if text is not None:
-                numbers[name] = parse_numbers(text)
-        except ValueError:
-            raise ValueError(f"--{name} {text}: give numbers with commas between them") from None
-    return numbers
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{text!r}: give numbers with commas between them, as for --mean and --std") from None
 
 
 def parse_names(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from handful.cli._console import Console, print_json
-from handful.cli._options import JSON, MEAN, OUTPUT, OVERWRITE, STD, app, argument, command, option, parse_pixel_numbers
+from handful.cli._options import JSON, MEAN, OUTPUT, OVERWRITE, STD, app, argument, command, option, parse_numbers
 
 group = typer.Typer(invoke_without_command=True, help="List the backbones, or make one of published weights: export.")
 app.add_typer(group, name="backbones")
@@ -75,7 +75,8 @@ def export(
 
     module: Any
     module, kind, loaded = load_network(checkpoint, **({} if pool is None else {"pool": pool}))
-    scale: dict[str, Any] = {"size": size, **parse_pixel_numbers(mean=mean, std=std)}
+    scale: dict[str, Any] = {"size": size}
+    scale |= {name: parse_numbers(text) for name, text in (("mean", mean), ("std", std)) if text}
     preprocessing = few_shot_preprocessing(module.channels, scale)
     about = {"network": kind, "channels": module.channels, "options": module.options, "checkpoint": checkpoint.name}
     difference = export_onnx(module, output, preprocessing, about=about)

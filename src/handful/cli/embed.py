@@ -23,7 +23,7 @@ from handful.cli._options import (
     command,
     option,
     parse_engine,
-    parse_pixel_numbers,
+    parse_numbers,
     under,
 )
 
@@ -126,9 +126,9 @@ def embed(
         check_file(output, overwrite, tuple(WRITERS))
     kind, console = "texts" if is_text else "pictures", Console(aside=as_json)
     with console.work(kind, PARTS_KEPT if on_cluster else CACHE_KEPT * (not no_cache)) as progress:
-        named = {"size": size, "preset": preset, "device": device}
-        options: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
-        options |= parse_pixel_numbers(mean=mean, std=std)
+        named: dict[str, Any] = {"size": size, "preset": preset, "device": device}
+        named |= {"mean": mean and parse_numbers(mean), "std": std and parse_numbers(std)}
+        options = {name: value for name, value in named.items() if value is not None}
         network = load_for(kind, backbone, options)
         how: dict[str, Any] = {"progress": progress, "strict": strict, "cache": not no_cache}
         classes = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -42,7 +42,8 @@ from handful.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from handful.project import Job, Labelled, Project
+    from handful.project import Labelled, Project
+    from handful.project.job import Job
 
 FEATURES = "features"  # the folder of embedded parts inside the output folder
 of_results = partial(option, panel="Results")
@@ -154,10 +155,10 @@ def label(
     same command continues.
     """
     from handful.backbones.catalogue import concrete_name
-    from handful.project import Job, Project
+    from handful.project import Project
     from handful.project.corrections import read_corrections
     from handful.project.items import default_backbone
-    from handful.project.job import check_paths
+    from handful.project.job import Job, check_paths
     from handful.project.labelling import check_decision
     from handful.project.large_pile import check_in_parts, goes_in_parts
     from handful.project.outputs import check_output, is_project
@@ -178,16 +179,16 @@ def label(
         if undo:
             project.check_trust()
             Console(aside=as_json).print(f"Taken back: {project.undo()}.")
-        label_again = partial(
-            project.label, output=output, corrections=read_corrections(files), unknown=unknown,
-            formats=formats, sort=sort,
-        )  # fmt: skip
-        run(project, as_json, label_again, output=output)
+        new: dict[str, Any] = {
+            "corrections": read_corrections(files),
+            "unknown": unknown,
+            "formats": formats,
+            "sort": sort,
+        }
+        run(project, as_json, partial(project.label, output=output, **new), output=output)
         return
     if undo:
-        raise ValueError(
-            "--undo takes back what was said in a project: give its folder, as in: handful label out --undo"
-        )
+        raise ValueError("--undo takes back what was said in a project: name it, as in: handful label out --undo")
     output, settings = output or Path("handful-out"), parse_settings(set_ or ())
     share = parse_share(outlier_share)
     decision = {"method": method, "outlier_share": share, "precision": precision} | settings["decision"]
@@ -211,8 +212,6 @@ def label(
 def parse_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The values of --set, by the field of `Job` and their name.
 
-    Examples
-    --------
     >>> settings = parse_settings(["threshold=0.5", "mean=0.5,0.5,0.5"])
     >>> settings["decision"], settings["backbone_options"]
     ({'threshold': 0.5}, {'mean': [0.5, 0.5, 0.5]})
@@ -243,6 +242,8 @@ def run(
     label_pile: labels it, with the arguments `embedder` and `progress`. output: where the results go, if not into the
     folder of the project.
     """
+    from handful.project.summary import EXPECTED_HEAD, expected_rows
+
     console, job, place = Console(aside=as_json), project.job, output or project.folder
     kept = PARTS_KEPT if job.engine == "ray" else CACHE_KEPT * job.cache
     unit = "items" if job.kind == "embeddings" else job.kind
@@ -255,7 +256,7 @@ def run(
     if pile.about_columns:
         console.print(f"{pile.about_columns[0].upper()}{pile.about_columns[1:]}.")
     console.print(*labelled.sentences, wrap=True)
-    _print_expected(console, labelled.expected_precision_by_class)
+    console.classes(EXPECTED_HEAD, expected_rows(labelled.expected_precision_by_class or {}))
     console.skipped(labelled.skipped)
     console.print(f"\nThe labels: {written_tables(files)}")
     exported = [path for name, path in files.items() if name.endswith(".json") and name != "results.json"]
@@ -280,6 +281,7 @@ def run(
 
 def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) -> None:
     from handful.project.large_pile import label_in_parts
+    from handful.project.summary import EXPECTED_HEAD, expected_rows
 
     console = Console(aside=as_json)
     with ExitStack() as stack:
@@ -294,7 +296,7 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
         print_json({**done.outcome.numbers, "groups": [], "skipped": [], "files": absolute(done.files)})
         return
     console.print(*done.outcome.sentences, wrap=True)
-    _print_expected(console, done.outcome.expected)
+    console.classes(EXPECTED_HEAD, expected_rows(done.outcome.expected or {}))
     example = shlex.join(["handful", "label", str(job.examples), f"{job.pile}/part-00000.parquet", "-o", "one-part"])
     console.print(
         f"\nThe labels: {done.files['labels']}, one part for each part of the pile",
@@ -302,14 +304,8 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
     )
 
 
-def _print_expected(console: Console, expected: Mapping[Any, Any] | None) -> None:
-    """How many labels of each class should be right."""
-    from handful.project.summary import EXPECTED_HEAD, expected_rows
-
-    console.classes(EXPECTED_HEAD, expected_rows(expected or {}))
-
-
 def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextManager[Any]:
+    """Who embeds the pictures, if it is not this process."""
     if job.engine != "ray":
         return nullcontext()
     from handful.backbones.embedding_on_ray import Recipe, ray_embedder
@@ -331,7 +327,7 @@ def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
             | {"items": [names[i] for i in group.items]}
             for group in labelled.groups
         ],
-        **({} if labelled.comparison is None else {"comparison": labelled.comparison.entries()}),
+        **({"comparison": labelled.comparison.entries()} if labelled.comparison is not None else {}),
         "columns": {
             "features": None if labelled.pile.columns is None else list(labelled.pile.columns),
             "carried": list(labelled.pile.others),

@@ -96,26 +96,24 @@ def train(
     from handful.training.settings import Settings
 
     console = Console(aside=as_json)
-    options: dict[str, Any] = {} if widths is None else {"widths": _widths(widths)}
+    parts = parse_names(widths or "")
+    if not all(part.isdecimal() and int(part) for part in parts) or (widths and not parts):
+        raise typer.BadParameter(f"{widths!r}: give four whole numbers, as in 16,32,64,128", param_hint="'--widths'")
+    options: dict[str, Any] = {"widths": [int(part) for part in parts]} if parts else {}
     with console.work("pictures") as progress:
-        picture_set = read_pictures(
-            pictures, dataset, size=size, splits=("base", "val"), split_file=split,
-            progress=partial(progress, "reading"),
-        )  # fmt: skip
+        reading, splits = partial(progress, "reading"), ("base", "val")
+        picture_set = read_pictures(pictures, dataset, size=size, splits=splits, split_file=split, progress=reading)
     skipped = [(one.path, one.reason) for one in picture_set.skipped]
     console.skipped(skipped)
     suited = "pictures" if picture_set.pixels.shape[-1] == 3 else "drawings"
     settings = Settings(
-        network, options, epochs, batch, learning_rate,
-        augment=suited if augment == "auto" else augment, rotations=rotations,
-        precision=precision, held_out=held_out, patience=patience, seed=seed,
-        together=together,
+        network, options, epochs, batch, learning_rate, augment=suited if augment == "auto" else augment,
+        rotations=rotations, precision=precision, held_out=held_out, patience=patience, seed=seed, together=together,
     )  # fmt: skip
     with console.work("steps", f"The same command continues from {output}.") as progress:
         trained = pretrain(
-            picture_set, output, settings, threads=threads, device=device,
-            tensorboard=tensorboard, heads=parse_heads(heads),
-            command=shlex.join(["handful", *sys.argv[1:]]), progress=progress,
+            picture_set, output, settings, threads=threads, device=device, tensorboard=tensorboard,
+            heads=parse_heads(heads), command=shlex.join(["handful", *sys.argv[1:]]), progress=progress,
             on_epoch=lambda row: console.print(_row_in_words(row)),
         )  # fmt: skip
     if as_json:
@@ -144,22 +142,13 @@ def _joint_in_words(report: dict[str, Any]) -> str:
     """What was gained by training network and head together, in one sentence."""
     before, after = report["before"], report["after"]
     what = f"Network and head {report['head']} trained together on {report['tasks']:,} tasks"
+    classes = f"{report['held_out']} held-out classes"
     if not report["gained"]:
-        return (
-            f"{what}: nothing was gained on {report['held_out']} held-out classes (accuracy {before['accuracy']:.1f}, "
-            f"AUROC {before['auroc']:.1f} before), so the network is that of the best epoch"
-        )
-    return (
-        f"{what}: accuracy {before['accuracy']:.1f} -> {after['accuracy']:.1f}, AUROC {before['auroc']:.1f} -> "
-        f"{after['auroc']:.1f} on {report['held_out']} held-out classes, best after {report['best']:,} tasks"
-    )
-
-
-def _widths(text: str) -> list[int]:
-    parts = parse_names(text)
-    if not parts or not all(part.isdecimal() and int(part) for part in parts):
-        raise typer.BadParameter(f"{text!r}: give four whole numbers, as in 16,32,64,128", param_hint="'--widths'")
-    return [int(part) for part in parts]
+        figures = f"accuracy {before['accuracy']:.1f}, AUROC {before['auroc']:.1f} before"
+        return f"{what}: nothing was gained on {classes} ({figures}), so the network is that of the best epoch"
+    figures = f"accuracy {before['accuracy']:.1f} -> {after['accuracy']:.1f}, "
+    figures += f"AUROC {before['auroc']:.1f} -> {after['auroc']:.1f}"
+    return f"{what}: {figures} on {classes}, best after {report['best']:,} tasks"
 
 
 # ---- data sets
@@ -191,10 +180,8 @@ def _described(info: DatasetInfo) -> list[str]:
     for split, classes in info.classes.items():
         pictures = f", {info.pictures[split]:,} pictures" if split in info.pictures else ""
         lines.append(f"  {split}: {classes} classes{pictures}")
-    lines += [
-        f"Pictures become {info.size} x {info.size}: {info.preparation}. `handful train --size` changes that.",
-        f"Licence: {info.licence}.",
-    ]
+    lines.append(f"Pictures become {info.size} x {info.size}: {info.preparation}. `handful train --size` changes that.")
+    lines.append(f"Licence: {info.licence}.")
     lines += [f"\nGet it from {info.url}"] if info.url else []
     lines += [f"  {archive}  MD5 {digest}" for archive, digest in info.archives.items()]
     lines += ["\nWhat is read, any of:", *(f"  · {layout}" for layout in info.layouts)]

@@ -68,7 +68,7 @@ def workbench(
     From results: handful workbench out/
     """
     need_web("the workbench")
-    from handful.workbench import LiveProject
+    from handful.project.live import LiveProject
     from handful.workbench.server.app import make_app
     from handful.workbench.server.serve import bind
     from handful.workbench.server.serve import serve as run
@@ -88,7 +88,7 @@ def workbench(
         else:
             console = Console()
             kind = "texts" if opened.source.kind == "texts" else "pictures"
-            console.print(*opened.notes, f"{count:,} {kind}; your work is kept in {opened.folder}", wrap=True)
+            console.print(*opened.table.notes, f"{count:,} {kind}; your work is kept in {opened.folder}", wrap=True)
             console.print(f"\nThe workbench: {url}", style="bold")
             console.print("\nStop it with Ctrl-C; continue with the same command.")
         if not no_browser:

@@ -76,8 +76,7 @@ class Answers:
         shift: Any = None,  # of the calibration where it is already known, as for a few items of a larger pile
         labelled: np.ndarray | None = None,  # [n] items whose class was given: no part of the pile, P(unknown) is 0
         of_no_class: np.ndarray | None = None,  # [n] items that were given as examples of no class: P(unknown) is 1
-        pile_scores: np.ndarray
-        | None = None,  # where ranks are taken, if these items are a part of a pile; may be empty
+        pile_scores: np.ndarray | None = None,  # the scores of the pile, perhaps empty, that these items are a part of
         p_unknown: np.ndarray | None = None,  # [n] where it is already known, as for a run that was stored
         min_confidence: Any = 0.0,  # a label that is right with a lower probability is set aside: see `at_precision`
         precision_spread: Any = None,  # [2] or [B, 2], how far precision may be below and above, in log-odds

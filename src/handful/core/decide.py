@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from handful.core.arrays import FLOOR, Array, sigmoid, to_numpy
+from handful.core.arrays import Array, sigmoid, to_numpy
 
 MIN_PILE_ITEMS = 20  # a share can be seen in a pile of this size
 MIN_PROBABILITY = 1e-7  # no answer is surer than this
-STOREY_LEVEL = 0.5  # p-values above it are of inliers, nearly all
 ROUNDING = 1e-9  # a mean may be below a precision by so much
 
 
@@ -112,47 +111,6 @@ def at_false_unknown(p_unknown: np.ndarray, rate: float, scores: np.ndarray | No
     count = int(np.searchsorted(knowns, rate * knowns[-1], side="right")) if len(p) else 0  # may be called unknown
     edges = np.concatenate([[1.0], values[order], [0.0]])
     return float((edges[count] + edges[count + 1]) / 2)
-
-
-def at_false_discovery(p_values: Any, rate: float, inlier_share: Any = 1.0, limit: float = 1.0) -> Any:
-    """The largest p-value [n] or [B, n] that is called a discovery, so that at most `rate` of them should be false.
-
-    Benjamini and Hochberg (1995): with p_(1) <= ... <= p_(m) in order and k the largest rank with
-    p_(k) <= rate k / (m inlier_share), the items with p <= p_(k) are discoveries. Here a discovery is an unknown item,
-    and a false one belongs to a class. inlier_share: the part of the items that belong to classes; 1 is always safe,
-    `storey_share` estimates it. limit: an item with a larger p-value is never a discovery; for an estimated share, the
-    level that it was estimated at.
-
-    >>> at_false_discovery(np.array([0.01, 0.9, 0.04, 0.3]), 0.1)  # 0.04 <= 0.1 * 2 / 4
-    0.04
-    """
-    if not 0 <= rate <= 1:
-        raise ValueError(f"the false-discovery rate is {rate}: give a number between 0 and 1")
-    p = np.asarray(p_values, np.float64)
-    single, p = p.ndim == 1, np.atleast_2d(p)
-    ordered = np.sort(p, axis=1)
-    rank = np.arange(1, p.shape[1] + 1)
-    is_small = ordered * (p.shape[1] * _column(inlier_share, p)) <= rate * rank + ROUNDING
-    is_small &= ordered <= limit
-    count = np.max(is_small * rank, axis=1, initial=0)
-    edges = np.pad(ordered, ((0, 0), (1, 0)))
-    largest = edges[np.arange(len(p)), count]
-    return float(largest[0]) if single else largest
-
-
-def storey_share(p_values: Any, level: float = STOREY_LEVEL) -> Any:
-    """An estimate of the share of inliers, by Storey (2002): (1 + number of p-values above `level`) / (n (1 - level)).
-
-    p-values of inliers are uniform, those of outliers are small. So the p-values above the level are of inliers, which
-    are about 1 - level of all inliers. Never above 1.
-
-    >>> storey_share(np.array([0.01, 0.02, 0.01, 0.03, 0.02, 0.04, 0.7, 0.2]))  # (1 + 1) / (8 * 0.5)
-    0.5
-    """
-    p = np.asarray(p_values, np.float64)
-    count = np.sum(p > level, axis=-1)
-    share = np.minimum(1.0, (1 + count) / max(p.shape[-1] * (1 - level), FLOOR))
-    return float(share) if p.ndim == 1 else share
 
 
 def at_precision(p_right: Any, precision: float, is_label: Any = None) -> Any:

@@ -53,14 +53,8 @@ def figures(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> di
     ----------
     probabilities : array [Q, N] or [B, Q, N]
         P(class) of each query.
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    truth : array [Q] or [B, Q] of int
-        The class of each query, -1 for an outlier.
-
-    Returns
-    -------
-    dict of str to float or array [B]
+    scores, truth : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and the class of each query, -1 for an outlier.
 
     Examples
     --------
@@ -86,10 +80,8 @@ def accuracy(probabilities: ArrayLike, truth: ArrayLike) -> Figure:
 
     Parameters
     ----------
-    probabilities : array [Q, N] or [B, Q, N]
-        P(class) of each query.
-    truth : array [Q] or [B, Q] of int
-        The class of each query, -1 for an outlier.
+    probabilities, truth : array [Q, N] and [Q], or [B, Q, N] and [B, Q]
+        P(class) of each query, and the code of its class, -1 for an outlier.
 
     Examples
     --------
@@ -107,10 +99,8 @@ def auroc(scores: ArrayLike, outlier: ArrayLike) -> Figure:
 
     Parameters
     ----------
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    outlier : array [Q] or [B, Q] of bool
-        Whether each query is an outlier.
+    scores, outlier : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and whether each query is an outlier, as bool.
 
     Examples
     --------
@@ -129,10 +119,8 @@ def aupr(scores: ArrayLike, outlier: ArrayLike) -> Figure:
 
     Parameters
     ----------
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    outlier : array [Q] or [B, Q] of bool
-        Whether each query is an outlier.
+    scores, outlier : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and whether each query is an outlier, as bool.
 
     Examples
     --------
@@ -152,10 +140,8 @@ def precision_at_recall(scores: ArrayLike, outlier: ArrayLike, recall: float = 0
 
     Parameters
     ----------
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    outlier : array [Q] or [B, Q] of bool
-        Whether each query is an outlier.
+    scores, outlier : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and whether each query is an outlier, as bool.
     recall : float
         Above 0 and up to 1.
 
@@ -269,10 +255,6 @@ def decision_figures(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayL
     truth : array [Q] or [B, Q] of int
         The class of each query, -1 for an outlier.
 
-    Returns
-    -------
-    dict of str to float or array [B]
-
     Examples
     --------
     >>> decision_figures([[0.9, 0.1], [0.4, 0.6]], np.array([False, True]), [0, 0])
@@ -298,10 +280,8 @@ def oscr(probabilities: ArrayLike, scores: ArrayLike, truth: ArrayLike) -> Figur
     ----------
     probabilities : array [Q, N] or [B, Q, N]
         P(class) of each query.
-    scores : array [Q] or [B, Q]
-        Outlier scores: high means unknown.
-    truth : array [Q] or [B, Q] of int
-        The class of each query, -1 for an outlier.
+    scores, truth : array [Q] or [B, Q]
+        Outlier scores, high for unknown, and the class of each query, -1 for an outlier.
 
     Examples
     --------
@@ -357,10 +337,6 @@ def mean_and_half_width(values: ArrayLike, axis: int | None = None) -> MeanAndHa
         The values, such as a figure of each task.
     axis : int, optional
         Along which axis; by default over all values.
-
-    Returns
-    -------
-    MeanAndHalfWidth
 
     Examples
     --------

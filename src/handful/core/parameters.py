@@ -6,26 +6,16 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Annotated, Any, Protocol, get_args
+from typing import Annotated, Any, get_args
 
 import numpy as np
 
 from handful.utils.text import shortened
 
 
-class Rule(Protocol):
-    """What values a parameter may take; as text, it says so."""
-
-    def accepts(self, value: Any) -> bool:
-        """Whether the parameter may have this value."""
-        ...
-
-    def __str__(self) -> str: ...
-
-
 @dataclass(frozen=True, kw_only=True)
-class _Rule:
-    """A rule that may also allow None."""
+class Rule:
+    """What values a parameter may take; as text, it says so. A rule may also allow None."""
 
     optional: bool = False
 
@@ -33,18 +23,18 @@ class _Rule:
         """Whether the parameter may have this value."""
         return self.optional if value is None else self._accepts(value)
 
-    def _accepts(self, value: Any) -> bool:
-        raise NotImplementedError
-
     def __str__(self) -> str:
         return self._text() + (", or None" if self.optional else "")
+
+    def _accepts(self, value: Any) -> bool:
+        raise NotImplementedError
 
     def _text(self) -> str:
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Number(_Rule):
+class Number(Rule):
     """A number between `low` and `high`, both excluded unless `closed`; `each_task`: or one for each task."""
 
     low: float = -np.inf
@@ -101,7 +91,7 @@ def inner_share(share: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class OneOf(_Rule):
+class OneOf(Rule):
     """One of a few values."""
 
     values: tuple[Any, ...]
@@ -134,7 +124,7 @@ class Interval(Number):
 
 
 @dataclass(frozen=True)
-class Text(_Rule):
+class Text(Rule):
     """A text, or a list of texts if `many`."""
 
     many: bool = False
@@ -147,7 +137,7 @@ class Text(_Rule):
 
 
 @dataclass(frozen=True)
-class Object(_Rule):
+class Object(Rule):
     """An object of JSON: names with values, which `rules` tell of, if there are any; then no other names."""
 
     rules: Mapping[str, Rule] | None = None
@@ -163,7 +153,7 @@ class Object(_Rule):
 
 
 @dataclass(frozen=True)
-class SomeOf(_Rule):
+class SomeOf(Rule):
     """A non-empty tuple or list of some of these names."""
 
     values: tuple[str, ...]

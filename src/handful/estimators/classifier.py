@@ -1,14 +1,9 @@
 """The scikit-learn estimator that all methods share.
 
-`fit(X, y)` takes labelled and unlabelled items together, as scikit-learn's semi-supervised estimators do: y is -1
-(or None or a blank text among strings) where an item has no label, and `handful.NONE_OF_THESE` (-2; or "unknown" among
-strings) where it is an example that belongs to none of the classes. What the method says of them is in `transduction_`,
-`outlier_scores_`, `unknown_` and `label_distributions_`. `predict` and its relatives score new items by what was
-learned, without refitting: the answer for an item does not depend on the other items of the call.
-
-A fitted model can be updated: `partial_fit` takes in items, also of new classes; `teach` takes labels of items
-that are in the model already; `groups_` are the unknown items as groups, candidates for new classes. An item keeps its
-row: rows are numbered as the items came. Both fit again to all items.
+`fit(X, y)` takes labelled and unlabelled items together, as scikit-learn's semi-supervised estimators do. `predict` and
+its relatives score new items by what was learned: the answer for an item does not depend on the others of the call. A
+fitted model grows by `partial_fit` (items) and `teach` (labels), which both fit again to all items; rows keep their
+numbers.
 
 >>> from sklearn.datasets import load_digits
 >>> X, digit = load_digits(return_X_y=True)
@@ -130,10 +125,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         return self._fit_items(X, y, is_no_class, is_missing)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
-        """Take in more items, and fit again: the attributes of `fit` then describe all items so far.
-
-        The model is the one that `fit` makes of all items so far, in the order in which they came. On a model that is
-        not fitted, this is `fit`.
+        """Take in more items, and fit again: as `fit` with all items so far, in the order in which they came.
 
         Parameters
         ----------
@@ -142,8 +134,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         y : array [n], optional
             As in `fit`; None if no item has a label. A label of a new class adds this class.
         classes : array, optional
-            The names of all classes, as scikit-learn has it. Each must be in the model or in y, because a class
-            without an example cannot be learned; and it must name those of y.
+            The names of all classes, as scikit-learn has it. Each needs an example in the model or in y.
 
         Examples
         --------
@@ -171,9 +162,10 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         return self._fit_items(np.concatenate([self.items_, X]), *fit_labels(labels))
 
     def teach(self, answers: Mapping[int, Any]) -> Self:
-        """Give labels to items that are in the model; it is fitted again, with these items as examples.
+        """Give labels to items that are in the model, and fit again: as `fit` with all items and all labels.
 
-        The items keep their rows. The model is then the one that `fit` makes of all items with all labels.
+        A wrong answer raises ValueError, as does a model that was read from a file without its items; the model stays
+        as it was.
 
         Parameters
         ----------
@@ -182,19 +174,11 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             `handful.NONE_OF_THESE` or "unknown" for an example of no class. An item that has a label gets the new one;
             a class whose last example is taken away is no class of the model any more.
 
-        Raises
-        ------
-        ValueError
-            If there is no such row, if a label is of another kind than the classes, or if the model was read from a
-            file without its items. The model stays as it was.
-
         Examples
         --------
         >>> from handful.estimators import SimpleShot
         >>> model = SimpleShot().fit(np.eye(4)[[0, 1, 0, 1, 2]], [7, 3, -1, -1, -1])
-        >>> model.teach({4: 5, 2: 7}).classes_.tolist()
-        [3, 5, 7]
-        >>> model.transduction_[[4, 2]].tolist()
+        >>> model.teach({4: 5, 2: 7}).transduction_[[4, 2]].tolist()
         [5, 7]
         """
         check_is_fitted(self)
@@ -280,10 +264,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
 
     @property
     def answers_(self) -> Answers:
-        """The answers for the items that the model was fitted to: labels, P(unknown), confidence, ...
-
-        A model that was read from a file has them only if it was saved with its items.
-        """
+        """The answers for the items that the model was fitted to. A model from a file has them if it has its items."""
         check_is_fitted(self)
         if not hasattr(self, "given_"):
             raise AttributeError("this model was read from a file without its items: it has answers for new items only")
@@ -295,19 +276,10 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
 
     @cached_property
     def groups_(self) -> Groups:
-        """The unknown items as groups that look alike, the largest first: candidates for new classes.
+        """The unknown items without a label as groups that look alike, the largest first: candidates for new classes.
 
         Items are numbered by their rows, as in `transduction_`, and the first of a group is the most central one. Of a
-        method that opens classes itself, the groups are those classes. Items that have a label are in no group.
-
-        Examples
-        --------
-        >>> from handful import KDO
-        >>> rng = np.random.default_rng(0)
-        >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
-        >>> labels = ["cat"] * 5 + [None] * 15 + ["dog"] * 5 + [None] * 35
-        >>> [group.size for group in KDO().fit(np.concatenate([cats, dogs, hens]), labels).groups_]
-        [20]
+        method that opens classes itself, the groups are those classes.
         """
         unknown = to_numpy(self.answers_.likely_unknown)  # not labels that are too unsure
         rows, is_example = np.flatnonzero(self.given_ == UNKNOWN), self.given_ >= 0
@@ -317,9 +289,7 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         return Groups(group.at(rows) for group in group_unknowns(task, unknown[rows], state=self.state_))
 
     def answer(self, X: Any) -> Answers:
-        """The answers for new items, each on its own: labels, P(unknown), confidence, ...
-
-        P(unknown) is calibrated to the pile that the model was fitted to, and ranks are taken in that pile.
+        """The answers for new items, each on its own; P(unknown) is calibrated to the pile of `fit`, ranks are in it.
 
         Parameters
         ----------
@@ -422,14 +392,10 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         check_is_fitted(self)
         return write_model(self, path, items)
 
-    @property
-    def _method_parameters(self) -> dict[str, Any]:
-        """The parameters of the method, with the base itself where the method needs one."""
-        return self.parameters_ | ({"base": self.base_} if hasattr(self, "base_") else {})
-
     def _score(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities [m, N] and outlier scores [m] of new items, each on its own."""
-        probabilities, scores = self._solver.score(self.state_, X[None], self.dtype, self._method_parameters)
+        parameters = self.parameters_ | ({"base": self.base_} if hasattr(self, "base_") else {})
+        probabilities, scores = self._solver.score(self.state_, X[None], self.dtype, parameters)
         return to_numpy(probabilities[0]), to_numpy(scores[0])
 
     def _need_items(self) -> None:
@@ -487,14 +453,14 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             raise ValueError(f"{error}Give X[list(model.feature_names_in_)]: these columns in this order") from None
 
     def _html_repr(self) -> str:
-        return f"<div>{escape(self._in_words())}</div>{super()._html_repr()}"
-
-    def _in_words(self) -> str:
-        if not hasattr(self, "classes_"):
-            return f"{self._solver.info.title}, not fitted yet"
-        n, unknown = len(self.unknown_), int(self.unknown_.sum())
-        names = ", ".join(map(str, self.classes_[:8])) + (", …" if len(self.classes_) > 8 else "")
-        return f"{self._solver.info.title}, fitted on {n} items: {unknown} unknown; classes {names}"
+        words = f"{self._solver.info.title}, not fitted yet"
+        if hasattr(self, "classes_"):
+            names = ", ".join(map(str, self.classes_[:8])) + (", …" if len(self.classes_) > 8 else "")
+            words = (
+                f"{self._solver.info.title}, fitted on {len(self.unknown_)} items: {self.unknown_.sum()} unknown; "
+                f"classes {names}"
+            )
+        return f"<div>{escape(words)}</div>{super()._html_repr()}"
 
 
 def _examples(y: np.ndarray, of_no_class: np.ndarray, is_missing: np.ndarray) -> np.ndarray:

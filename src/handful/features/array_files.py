@@ -220,8 +220,6 @@ def read_safetensors(path: Path, choice: ColumnChoice) -> Content:
         raise damaged("safetensors", error) from None
     except (TypeError, AttributeError) as error:  # bfloat16 and the 8-bit floats
         raise ValueError(f"a tensor has a type that NumPy does not know ({error}): save it as float32") from None
-    if LABEL in texts:
-        texts = {choice.label_column: texts.pop(LABEL)} | texts
     return Content(columns | texts, mean, feature_names)
 
 
@@ -298,29 +296,20 @@ def read_pickle(path: Path, choice: ColumnChoice) -> Content:
 
 def _rows(value: Any, where: str) -> NDArray:
     """One class as rows [n, D]."""
-    if isinstance(value, list | tuple):
-        rows = [np.atleast_2d(_vector(v, f"row {i} of {where}")) for i, v in enumerate(value)]
-        for i, row in enumerate(rows):
-            if row.shape[-1] != rows[0].shape[-1]:
-                raise ValueError(
-                    f"{where} has {rows[0].shape[-1]} features in row 0 but {row.shape[-1]} in row {i}: "
-                    "embeddings of one backbone have one length"
-                )
-        value = np.concatenate(rows) if rows else np.empty((0, 0), np.float32)
-    if not isinstance(value, np.ndarray) or value.ndim != 2:
+    if isinstance(value, list | tuple) and value:
+        try:
+            value = np.concatenate([np.atleast_2d(np.asarray(row)) for row in value])
+        except ValueError:
+            raise ValueError(
+                f"{where} has rows of several lengths: embeddings of one backbone have one length"
+            ) from None
+    if not isinstance(value, np.ndarray) or value.ndim != 2 or value.dtype.kind not in "biuf":
         raise ValueError(f"{where} is {_shape(value)}: rows of features are needed, [items, features]")
-    if value.dtype.kind in "biuf":
-        value = value.astype(np.float32 if value.dtype.kind != "f" else value.dtype.newbyteorder("="), copy=False)
-    return to_numpy(as_features(value, where))
-
-
-def _vector(value: Any, where: str) -> NDArray:
-    if isinstance(value, list | tuple) and all(isinstance(number, int | float) for number in value):
-        value = np.asarray(value, np.float64)
-    if not isinstance(value, np.ndarray) or value.ndim not in (1, 2):
-        raise ValueError(f"{where} is {_shape(value)}: an array of features is needed")
-    return value
+    kind = value.dtype.newbyteorder("=") if value.dtype.kind == "f" else np.float32
+    return to_numpy(as_features(value.astype(kind, copy=False), where))
 
 
 def _shape(value: Any) -> str:
-    return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape} and type {value.dtype}"
+    return f"a {type(value).__name__}"

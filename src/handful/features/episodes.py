@@ -130,11 +130,6 @@ def draw(
     tasks : int or iterable of int
         How many tasks; or the numbers of the tasks.
 
-    Returns
-    -------
-    Episodes
-        The tasks, the truth and the rows that were drawn.
-
     Examples
     --------
     >>> from handful.features import digits
@@ -182,12 +177,8 @@ def _one(members: list[np.ndarray], protocol: Protocol, seed: int, number: int) 
     known_classes = np.sort(class_order[: protocol.ways])  # the task sorts its classes
     others = class_order[protocol.ways :]
     sizes = np.array([len(members[k]) for k in known_classes])
-    shots = _shared_counts(
-        rng, protocol.ways, protocol.shots, protocol.unequal_shots, min_items=1, max_items=sizes - protocol.queries
-    )
-    queries = _shared_counts(
-        rng, protocol.ways, protocol.queries, protocol.unequal_queries, min_items=0, max_items=sizes - shots
-    )
+    shots = _shared_counts(rng, protocol.shots, protocol.unequal_shots, 1, sizes - protocol.queries)
+    queries = _shared_counts(rng, protocol.queries, protocol.unequal_queries, 0, sizes - shots)
     support, query, truth = [], [], [np.repeat(np.arange(protocol.ways), queries)]
     for k, n_shots, n_queries in zip(known_classes, shots, queries, strict=True):
         items = rng.choice(members[k], n_shots + n_queries, replace=False)
@@ -199,23 +190,17 @@ def _one(members: list[np.ndarray], protocol: Protocol, seed: int, number: int) 
     else:
         others = others[: protocol.outlier_ways]
         room = np.array([len(members[k]) for k in others])
-        counts = _shared_counts(
-            rng, len(others), protocol.outlier_queries, protocol.unequal_queries, min_items=0, max_items=room
-        )
+        counts = _shared_counts(rng, protocol.outlier_queries, protocol.unequal_queries, 0, room)
         query += [rng.choice(members[k], n, replace=False) for k, n in zip(others, counts, strict=True)]
     truth.append(np.full(protocol.outliers, UNKNOWN))
     return np.concatenate(support), np.concatenate(query), np.concatenate(truth)
 
 
 def _shared_counts(
-    rng: np.random.Generator,
-    classes: int,
-    each: int,
-    concentration: float | None,
-    min_items: int,
-    max_items: np.ndarray,
+    rng: np.random.Generator, each: int, concentration: float | None, min_items: int, max_items: np.ndarray
 ) -> np.ndarray:
-    """Share `classes * each` items among the classes, at least `min_items` and at most `max_items` for each."""
+    """Share as many items as `each` of the classes would get, at least `min_items` and at most `max_items` of each."""
+    classes = len(max_items)
     counts = np.full(classes, each)
     if concentration is None or not classes or not each:
         return counts

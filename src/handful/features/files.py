@@ -124,12 +124,7 @@ def write(table: FeatureTable, path: str | Path) -> Path:
     table : FeatureTable
         The table.
     path : str or Path
-        Ends in .parquet, .csv, .npz, .npy or .safetensors.
-
-    Returns
-    -------
-    Path
-        The same path.
+        Ends in .parquet, .csv, .npz, .npy or .safetensors. It is returned.
 
     Examples
     --------

@@ -56,10 +56,6 @@ def is_sharded(path: str | Path) -> bool:
     ----------
     path : path
         The folder.
-
-    Returns
-    -------
-    bool
     """
     path = Path(path)
     return path.is_dir() and ((path / PLAN).is_file() or bool(part_numbers(path)))

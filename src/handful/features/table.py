@@ -239,20 +239,6 @@ class FeatureTable:
             texts=_at(self.texts, places),
         )
 
-    def reorder(self, order: Sequence[int]) -> FeatureTable:
-        """The table with its features in another order.
-
-        Parameters
-        ----------
-        order : sequence of int
-            The column of each feature.
-        """
-        return self._with(
-            features=np.ascontiguousarray(self.features[:, order]),
-            base_mean=None if self.base_mean is None else self.base_mean[order],
-            columns=None if self.columns is None else [self.columns[i] for i in order],
-        )
-
     def replace(self, **changes: Any) -> FeatureTable:
         """A copy with some attributes changed. They are checked.
 
@@ -285,10 +271,6 @@ def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
     ----------
     tables : sequence of FeatureTable
         Tables with the same number of features.
-
-    Returns
-    -------
-    FeatureTable
     """
     first = tables[0]
 

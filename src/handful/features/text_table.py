@@ -30,6 +30,7 @@ from handful.features.parquet_file import (
 from handful.features.table import FeatureTable, free_name
 from handful.utils.columns import object_array
 from handful.utils.csv_file import records
+from handful.utils.files import parse_json
 from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import counted, decode, is_blank, shortened
 
@@ -133,7 +134,10 @@ def _text_table(
     notes = [f"The texts are in the column {shortened(text_column)!r}{because}; {found}.", *notes]
     labels = None
     if label_column is not None:
-        labels = clean_labels(_as_labels(columns[label_column].tolist()))
+        cells = columns[label_column].tolist()
+        if not all(cell is None or type(cell) is int for cell in cells):
+            cells = [None if cell is None or cell != cell else str(cell) for cell in cells]
+        labels = clean_labels(cells)
         check_missing_words(labels)
         for row, name in enumerate(labels.tolist()):
             if isinstance(name, str) and len(name) > MAX_NAME_CHARACTERS:
@@ -163,13 +167,6 @@ def _find_names(columns: Mapping[str, NDArray], notes: list[str]) -> str | None:
             return name
         notes.append(f"The values of {name} are not all there, short and distinct: rows are named by their number.")
     return None
-
-
-def _as_labels(values: list[Any]) -> list[Any]:
-    """Labels as they are if all are whole numbers; else as texts."""
-    if all(value is None or (isinstance(value, int) and not isinstance(value, bool)) for value in values):
-        return values
-    return [None if value is None or value != value else str(value) for value in values]
 
 
 # ---- the cells of a file, by column
@@ -265,15 +262,9 @@ def _parse_json_lines(text: str) -> dict[str, NDArray]:
     """One object in each line; its names are the columns. A list or an object in a cell stays JSON."""
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(re.split("\r\n|\n|\r", text), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"line {number} is not JSON: {shortened(str(error), 200)}") from None
-        if not isinstance(row, dict):
-            raise ValueError(f"line {number} holds {shortened(type(row).__name__)}: one object in each line is needed")
-        rows.append({_json_cell(name) if name.strip() else "index": _json_cell(row[name]) for name in row})
+        if line.strip():
+            row = parse_json(line, f"line {number}")
+            rows.append({_json_cell(name) if name.strip() else "index": _json_cell(row[name]) for name in row})
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: object_array(row.get(name) for row in rows) for name in names}
 
@@ -367,8 +358,7 @@ def find_text_column(
     if len(rest) == 1:
         return rest[0], "because no other column may hold texts"
     if not may_be:
-        why = "all of their cells are blank" if not any(look.cells for look in looks.values()) else "they hold numbers"
-        raise ValueError(f"no column holds texts, {why}: there are {listed(names)}")
+        raise ValueError(f"no column holds texts, they hold numbers or nothing: there are {listed(names)}")
     raise ValueError(f"it is not clear which column holds the texts: name it with --text; there are {listed(names)}")
 
 
@@ -394,7 +384,9 @@ def holds_texts(columns: Mapping[str, NDArray], label: str | None = None) -> boo
     """
     looks = _looks(columns, label)
     numbers = [name for name, look in looks.items() if look.cells and look.numbers >= 0.5]
-    if "embedding" in columns or len(numbers) > MAX_NUMBER_COLUMNS or _has_series(numbers):
+    series = Counter(stem for name in numbers if (stem := name.rstrip("0123456789")) != name)
+    has_series = max(series.values(), default=0) >= MIN_SERIES
+    if "embedding" in columns or len(numbers) > MAX_NUMBER_COLUMNS or has_series:
         return False
     if not numbers and any(look.cells for look in looks.values()):
         return True  # it has no features
@@ -404,11 +396,6 @@ def holds_texts(columns: Mapping[str, NDArray], label: str | None = None) -> boo
     if any(look.words >= MIN_NAMED_WORDS for look in named):
         return True
     return bool(named) and all(_key(name) in ID_NAMES for name in numbers)
-
-
-def _has_series(names: Sequence[str]) -> bool:
-    stems = Counter(stem for name in names if (stem := name.rstrip("0123456789")) != name)
-    return max(stems.values(), default=0) >= MIN_SERIES
 
 
 def _by_name(names: Sequence[str], usual: Sequence[str]) -> str | None:

@@ -66,7 +66,6 @@ from handful.core.arrays import (
     to_numpy,
     unit,
 )
-from handful.core.decide import STOREY_LEVEL, at_false_discovery, storey_share
 from handful.core.parameters import Number, Positive
 from handful.methods.registry import Info, Solution, register
 
@@ -74,6 +73,8 @@ SEED = 0
 CALIBRATION_SCORES = 2000  # the smallest p-value is one over this and one more
 QUERIES = 40  # held-out items of a drawn task, about: so that many tasks are drawn
 PRIOR_EXAMPLES = 16  # of each class, which the spread of the base counts as
+STOREY_LEVEL = 0.5  # p-values above it are of inliers, nearly all
+ROUNDING = 1e-9  # a p-value may be above the rule by so much
 TIE_BREAK = 0.9  # of a step between p-values
 MAX_BLOCK_NUMBERS = 1 << 22  # features of the drawn tasks that are in memory at once
 MAX_STORED = 256  # calibrations
@@ -90,7 +91,6 @@ INFO = Info(
         "false-discovery rate decides what is unknown."
     ),
     new_items="by the class means and the stored calibration scores",
-    needs="base",
     base_part="conformal",
     state={
         "support": "1 S D", "unknown": "1 U D", "means": "1 N D", "spreads": "1 N", "weight": "1", "calibration": "1 K",
@@ -232,6 +232,36 @@ def p_values(calibration: Array, scores: Array) -> tuple[np.ndarray, np.ndarray]
     over, under = (s - low) / width, (high - s) / width
     place = np.where(below == 0, 1 / (1 + np.maximum(under, 0)), np.where(below == count, over / (1 + over), inside))
     return (1 + count - below) / (count + 1), np.clip(place, 0, 1)
+
+
+def at_false_discovery(p: np.ndarray, rate: float, inlier_share: Any = 1.0, limit: float = 1.0) -> np.ndarray:
+    """The largest of the p-values [B, n] that are called discoveries, 0 if none is: at most `rate` should be false.
+
+    This is the rule of Benjamini and Hochberg, where inlier_share [B] of the items belong to classes; a p-value above
+    the limit is never a discovery.
+
+    >>> at_false_discovery(np.array([[0.01, 0.9, 0.04, 0.3]]), 0.1)  # 0.04 <= 0.1 * 2 / 4
+    array([0.04])
+    """
+    ordered, rank = np.sort(p, axis=1), np.arange(1, p.shape[1] + 1)
+    share = np.broadcast_to(inlier_share, len(p))[:, None]
+    is_small = (ordered * (p.shape[1] * share) <= rate * rank + ROUNDING) & (ordered <= limit)
+    count = np.max(is_small * rank, axis=1, initial=0)
+    largest: np.ndarray = np.pad(ordered, ((0, 0), (1, 0)))[np.arange(len(p)), count]
+    return largest
+
+
+def storey_share(p: np.ndarray, level: float = STOREY_LEVEL) -> np.ndarray:
+    """An estimate of the share of inliers [B] by Storey (2002): (1 + number of p-values above level) / (n (1 - level)).
+
+    p-values of inliers are uniform, those of outliers are small. So the p-values above the level are of inliers, which
+    are about 1 - level of all inliers. Never above 1.
+
+    >>> storey_share(np.array([[0.01, 0.02, 0.01, 0.03, 0.02, 0.04, 0.7, 0.2]]))  # (1 + 1) / (8 * 0.5)
+    array([0.5])
+    """
+    share: np.ndarray = np.minimum(1.0, (1 + np.sum(p > level, axis=-1)) / max(p.shape[-1] * (1 - level), FLOOR))
+    return share
 
 
 def decide(state: dict[str, Array], scores: Array, *, fdr: float = 0.1, **_: Any) -> Array:

@@ -47,7 +47,6 @@ INFO = Info(
         "class probability."
     ),
     new_items="by the adapted prototypes",
-    needs="base",
     state={"adapted": "1 N D"},
     base_part="feat",
 )

@@ -57,7 +57,6 @@ INFO = Info(
         "item opens a new class."
     ),
     new_items="by the classes' distributions after the last arrival",
-    needs="base",
     state={"counts": "1 K", "sums": "1 K E", "joined": "1 Q", "answers": "1 Q M"},
     base_part="flowr",
 )

@@ -57,7 +57,6 @@ INFO = Info(
         "examples of no class."
     ),
     new_items="by the trained prototypes and the rejection",
-    needs="base",
     state={"prototypes": "1 N D", "rejection": "1 1 D", "bias": "1 1"},
     base_part="frob",
 )

@@ -49,7 +49,6 @@ INFO = Info(
         "them reject."
     ),
     new_items="by the classes' one-class classifiers",
-    needs="base",
     state={"means": "1 N D", "gates": "1 N D", "thresholds": "1 N"},
     base_part="meta_bce",
 )

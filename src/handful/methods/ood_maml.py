@@ -55,7 +55,6 @@ INFO = Info(
         "with learned fake outliers."
     ),
     new_items="by the adapted detectors",
-    needs="base",
     state={"weights": "1 N D", "biases": "1 N"},
     base_part="ood_maml",
 )

@@ -40,7 +40,6 @@ INFO = Info(
         "leave unknowns undecided."
     ),
     new_items="by the classes' Gaussians",
-    needs="base",
     state={"means": "1 N D", "precision": "1 N D"},
     base_part="peeler",
 )

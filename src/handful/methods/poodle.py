@@ -40,7 +40,6 @@ INFO = Info(
     setting="closed-set",
     summary="Prototypes moved by gradient descent towards the support and away from items of base classes.",
     new_items="by the learned prototypes and scale",
-    needs="base",
     state={"prototypes": "1 N D", "scale": "1 1 1"},
     base_part="negatives",
 )

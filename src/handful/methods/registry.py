@@ -151,7 +151,7 @@ class Info:
     extra : str, optional
         The extra of handful that must be installed for it.
     needs : {"base"}, optional
-        "base" if it takes what was learned on the base classes, as its parameter `base`.
+        "base" if it takes what was learned on the base classes, as its parameter `base`: if it has a `base_part`.
     base_part : str, optional
         The part of the base that it takes: the name of a head, or "negatives".
     state : mapping, optional
@@ -280,6 +280,7 @@ def register(
             preparation=tuple(facts.preparation),
             summary=facts.summary or (doc.splitlines()[0] if doc else ""),
             state=facts.state or ({} if score_new else EXAMPLES),
+            needs="base" if facts.base_part else None,
         )
         METHODS[name] = Method(facts, solve, rules_of(solve), score_new, chunk_factor, estimates_share, max_queries)
         return solve

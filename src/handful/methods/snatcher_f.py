@@ -40,7 +40,6 @@ INFO = Info(
         "FEAT's classes; an item is unknown if the adapted prototypes move far when it takes the place of its class's."
     ),
     new_items="by the prototypes and how far each item moves them",
-    needs="base",
     state={"prototypes": "1 N D"},
     base_part="feat",
 )

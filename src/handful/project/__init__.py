@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from handful.project.job import Job
     from handful.project.labelling import Labelled, label_items, predict_items
     from handful.project.outputs import write_outputs
     from handful.project.project import Project
@@ -15,12 +14,11 @@ if TYPE_CHECKING:
 
 # The modules are imported when they are used: the processes of `handful serve` need none of them
 _PLACES = {
-    "Job": "job", "Labelled": "labelling", "label_items": "labelling", "predict_items": "labelling",
-    "Project": "project", "read_items": "reading", "write_outputs": "outputs",
+    "Labelled": "labelling", "label_items": "labelling", "predict_items": "labelling", "Project": "project",
+    "read_items": "reading", "write_outputs": "outputs",
 }  # fmt: skip
 
 __all__ = [
-    "Job",
     "Labelled",
     "Project",
     "label_items",

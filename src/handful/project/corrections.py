@@ -20,32 +20,7 @@ COLUMNS = ("path", "label")
 
 
 def read_corrections(paths: Sequence[Path]) -> dict[str, str]:
-    r"""Read files of corrections.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files that end in .json or .csv.
-
-    Returns
-    -------
-    dict of str to str
-        The class of each item, by the item's name in labels.csv; "unknown" for items of no class. Items whose label
-        is only called wrong (null in JSON) are left out.
-
-    Raises
-    ------
-    ValueError
-        If a file is damaged, or if an item has two labels.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> path = Path(mkdtemp()) / "corrections.csv"
-    >>> _ = path.write_text("path,label\na.png,cat\nb.png,Unknown\n")
-    >>> read_corrections([path])
-    {'a.png': 'cat', 'b.png': 'unknown'}
-    """
+    """The class of each item in files, by its name in labels.csv; items that are only called wrong are left out."""
     readers = {".json": _json_pairs, ".csv": _csv_pairs}
     corrections: dict[str, str] = {}
     for path in paths:
@@ -81,17 +56,17 @@ def _json_pairs(text: str) -> Iterator[tuple[str, str]]:
             yield item, label
 
 
-def _csv_pairs(text: str) -> list[tuple[str, str]]:
-    lines, pairs = records(text, ","), []
+def _csv_pairs(text: str) -> Iterator[tuple[str, str]]:
+    lines = records(text, ",")
     head = [unescape(cell.strip()) for cell in next(lines, (1, []))[1]]
     if missing := [name for name in COLUMNS if head.count(name) != 1]:
         raise ValueError(f"it must have one column {missing[0]!r}; the first line names the columns: path,label")
-    for line, row in lines:
-        if row and len(row) != len(head):
-            raise ValueError(f"line {line} has {len(row)} cells, but the first line {len(head)}")
-        if row:
-            pairs.append((unescape(row[head.index("path")]), unescape(row[head.index("label")])))
-    return pairs
+    for line, cells in lines:
+        if cells and len(cells) != len(head):
+            raise ValueError(f"line {line} has {len(cells)} cells, but the first line {len(head)}")
+        if cells:
+            row = dict(zip(head, map(unescape, cells), strict=True))
+            yield row["path"], row["label"]
 
 
 def clean_label(label: str, item: str) -> str:

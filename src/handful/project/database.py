@@ -11,8 +11,8 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from handful.project.refusal import Refusal
@@ -80,38 +80,25 @@ def explained(path: Path, *, writing: bool = False) -> Iterator[None]:
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     """Open a connection on which the schema of a file cannot run code. mode: ro, rw, or rwc, which creates the file."""
     uri = f"{path.absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(
-        uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
-    )  # fmt: skip
-    try:
-        connection.execute("PRAGMA trusted_schema=OFF")
-        connection.execute("PRAGMA cell_size_check=ON")
-    except BaseException:
-        connection.close()
-        raise
+    connection = sqlite3.connect(uri, LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=True)
+    connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA cell_size_check=ON")
     return connection
 
 
 def _check_kinds(folder: Path) -> None:
     """Raise an error if something in the folder of a project is a link: SQLite would read or write elsewhere."""
-    _check_kind(folder, stat.S_ISDIR, "folder", links=True)
-    for name in FOLDERS:
-        _check_kind(folder / name, stat.S_ISDIR, "folder")
-    for name in (FILE, LOCK):
-        for end in ("", *SIDECARS):
-            _check_kind(folder / f"{name}{end}", stat.S_ISREG, "regular file")
-
-
-def _check_kind(path: Path, is_kind: Callable[[int], bool], kind: str, links: bool = False) -> None:
-    try:
-        mode = os.stat(path, follow_symlinks=links).st_mode
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise Unusable(path, error.strerror) from None
-    if not is_kind(mode):
-        problem = "it is a link" if stat.S_ISLNK(mode) else f"it is not a {kind}"
-        raise Unusable(path, problem)
+    folders = [folder, *(folder / name for name in FOLDERS)]
+    for path in [*folders, *(folder / f"{name}{end}" for name in (FILE, LOCK) for end in ("", *SIDECARS))]:
+        try:
+            mode = os.stat(path, follow_symlinks=path == folder).st_mode
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise Unusable(path, error.strerror) from None
+        if not (stat.S_ISDIR(mode) if path in folders else stat.S_ISREG(mode)):
+            kind = "folder" if path in folders else "regular file"
+            raise Unusable(path, "it is a link" if stat.S_ISLNK(mode) else f"it is not a {kind}")
 
 
 def _check_schema(path: Path) -> None:
@@ -141,43 +128,55 @@ def _parts(db: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 _WHOLE = ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")
+_NEW = f"BEGIN IMMEDIATE; {SCHEMA}; PRAGMA user_version={VERSION}; COMMIT;"
 
 
 class OpenDatabase:
-    """The file of one project. Only one process can have it open; another one gets an error."""
+    """The file of one project. Only one process can have it open; another one gets an error.
 
-    def __init__(self, folder: Path) -> None:
-        _check_kinds(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / FILE
-        self._lock = threading.RLock()
-        self._depth = 0
-        self._claim = claim(folder)
-        try:
-            _check_schema(self.path)
-            with explained(self.path, writing=True):
-                self.db = _connect(self.path, "rwc")
-        except BaseException:
-            self._claim.close()
-            raise
-        try:
-            with explained(self.path):
-                (report,) = self.db.execute("PRAGMA quick_check(1)").fetchone()  # the constraints too
-            if report != "ok":
-                raise Unusable(self.path, f"it is damaged, {report}")
-            with explained(self.path, writing=True):
-                self.db.execute("PRAGMA journal_mode=WAL")
-                self.db.execute("PRAGMA synchronous=FULL")
-                if not self.db.execute("PRAGMA user_version").fetchone()[0]:
-                    self.db.executescript(f"BEGIN IMMEDIATE; {SCHEMA}; PRAGMA user_version={VERSION}; COMMIT;")
-        except BaseException:
-            self.close()
-            raise
+    folder: of the project; None for one in memory, which `copy_to` writes.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._lock, self._depth = threading.RLock(), 0
+        self.path = Path(":memory:") if folder is None else folder / FILE
+        with ExitStack() as stack:
+            if folder is None:
+                self.db = stack.enter_context(closing(sqlite3.connect(":memory:", isolation_level=None)))
+                self.db.executescript(_NEW)
+            else:
+                _check_kinds(folder)
+                folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(closing(claim(folder)))
+                _check_schema(self.path)
+                with explained(self.path, writing=True):
+                    self.db = stack.enter_context(closing(_connect(self.path, "rwc")))
+                self._prepare()
+            self.close = stack.pop_all().close  # close the database and give up the claim on it
         self._files = self._identities()
+
+    def _prepare(self) -> None:
+        """Check what is in the file; make the tables of a new one."""
+        with explained(self.path):
+            (report,) = self.db.execute("PRAGMA quick_check(1)").fetchone()  # the constraints too
+        if report != "ok":
+            raise Unusable(self.path, f"it is damaged, {report}")
+        with explained(self.path, writing=True):
+            self.db.execute("PRAGMA journal_mode=WAL")
+            self.db.execute("PRAGMA synchronous=FULL")
+            if not self.db.execute("PRAGMA user_version").fetchone()[0]:
+                self.db.executescript(_NEW)
 
     def _identities(self) -> list[tuple[int, int] | None]:
         """The device and inode of the file and of its log, None if there is none."""
-        return [_identity(self.path), _identity(Path(f"{self.path}-wal"))]
+        identities: list[tuple[int, int] | None] = []
+        for end in ("", "-wal"):
+            try:
+                status = os.stat(f"{self.path}{end}", follow_symlinks=False)
+                identities.append((status.st_dev, status.st_ino))
+            except OSError:
+                identities.append(None)
+        return identities
 
     def _check_there(self) -> None:
         """Raise Refusal if the file was deleted: SQLite would accept writes that are lost when the program ends."""
@@ -218,16 +217,10 @@ class OpenDatabase:
             finally:
                 self._depth -= 1
 
-    def copy_to(self, path: Path) -> None:
-        """Write a copy of what is stored to a new file."""
-        with explained(path, writing=True), self._lock, closing(sqlite3.connect(path)) as copy:
-            self.db.backup(copy)
-
-    def close(self) -> None:
-        """Close the database and give up the claim on it."""
+    def copy_to(self, target: sqlite3.Connection) -> None:
+        """Write a copy of what is stored to another database."""
         with self._lock:
-            self.db.close()
-            self._claim.close()
+            self.db.backup(target)
 
 
 def claim(folder: Path) -> sqlite3.Connection:
@@ -245,11 +238,3 @@ def claim(folder: Path) -> sqlite3.Connection:
                 ) from None
             raise
         return own
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path, follow_symlinks=False)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label
+from handful.core.checks import is_no_class, is_no_label
 from handful.project import promotion
 from handful.project.events import Class, Store
 from handful.project.pile import MAX_NAME_CHARACTERS
 from handful.project.refusal import Refusal
-from handful.project.runs import NONE, UNKNOWN, WRONG, facts_of, groups_of
+from handful.project.runs import NONE, UNKNOWN, WRONG, Run, facts_of, groups_of
 from handful.project.state import State
+from handful.solving import groups as grouping
 
 
 def undo(store: Store, _: State) -> str:
@@ -34,8 +34,7 @@ def take_back(store: Store, state: State) -> str:
     """Undo the last run and the promotion before it, in one; return what the promotion was."""
     if not state.said.can_take_back():
         raise Refusal("the last step is no run after a promotion: use undo", 409)
-    store.undo()
-    return store.undo()
+    return store.undo_last_said()
 
 
 # ---- labels and classes
@@ -58,7 +57,10 @@ def accept(store: Store, state: State, items: Sequence[int]) -> int:
 
 def add_class(store: Store, state: State, name: str) -> int:
     """Add a class with the next free key; return its number."""
-    return store.add_class(_new_name(state, name))
+    name = _new_name(state, name)
+    codes, classes = store.codes_of([name])
+    store.add(f"class {name} added", {"classes": classes})
+    return codes[name]
 
 
 def change_class(
@@ -89,7 +91,7 @@ def _class(state: State, number: int) -> Class:
 
 
 def _name_of(state: State, code: int) -> str:
-    return UNKNOWN_NAME if code == UNKNOWN else _class(state, code)[0]
+    return state.said.names()[code] if code == UNKNOWN else _class(state, code)[0]
 
 
 def _new_name(state: State, name: str, number: int | None = None) -> str:
@@ -124,11 +126,11 @@ def answer(store: Store, state: State, run: int, item: int, value: int | str | N
     place = int(state.row_answers.place[row])
     if place == NONE:
         raise Refusal(f"this {state.pile.noun} is an example of the run: there is nothing to check", 409)
-    code = int(shown.decisions[place]) if value == "right" else WRONG if value == "wrong" else value
-    assert not isinstance(code, str)
-    if code not in (None, WRONG):
-        _name_of(state, code)  # raises Refusal if there is no such class
-    store.answer(run, item, code, state.pile.names[row])
+    if isinstance(value, str):
+        value = WRONG if value == "wrong" else int(shown.decisions[place])
+    if value not in (None, WRONG):
+        _name_of(state, value)  # raises Refusal if there is no such class
+    store.answer(run, item, value, state.pile.names[row])
 
 
 def use_answers(store: Store, state: State) -> int:
@@ -153,49 +155,45 @@ def promote(
         raise Refusal("give a name for a new class, or a class that the group is added to")
     name = _class(state, into)[0] if into is not None else _new_name(state, name or "")
     promotion.promote(store, run, {group: name}, examples, into is not None)
-    number = store.said.code_of(name)
-    assert number is not None
-    return number
+    codes, _ = store.codes_of([name])
+    return codes[name]
 
 
 def split_group(store: Store, state: State, number: int) -> None:
     """Split a group into the kinds that it looks like."""
-    from handful.solving.groups import split_group
-
-    _regroup(store, state, [number], lambda groups: split_group(groups, number))
+    _regroup(store, _run_with_groups(state, number), lambda groups: grouping.split_group(groups, number))
 
 
 def join_groups(store: Store, state: State, number: int, other: int) -> None:
     """Join two groups."""
-    from handful.solving.groups import join_groups
-
-    _regroup(store, state, [number, other], lambda groups: join_groups(groups, [number, other]))
+    run = _run_with_groups(state, number, other)
+    _regroup(store, run, lambda groups: grouping.join_groups(groups, [number, other]))
 
 
 def find_groups(store: Store, state: State, detail: float) -> None:
     """Find the groups anew, coarser (-2) or finer (2). The next runs have this detail too."""
-    from handful.solving.groups import make_groups
-
     pile, decision = state.pile, state.row_answers.decision
     here, free = pile.ready & pile.usable, state.labels == NONE
     rows = np.flatnonzero(here & free & (decision == UNKNOWN))
     others = np.flatnonzero(here & (~free | (decision > UNKNOWN)))
-    features = pile.features
-    _regroup(store, state, [], lambda _: make_groups(features[rows], pile.ids[rows], features[others], detail), detail)
+    x = pile.features
+    _regroup(
+        store, state.last_run(), lambda _: grouping.make_groups(x[rows], pile.ids[rows], x[others], detail),
+        detail=detail,
+    )  # fmt: skip
 
 
 def _regroup(
-    store: Store, state: State, numbers: Sequence[int], find: Callable[[Any], Any], detail: float | None = None
+    store: Store, run: Run, find: Callable[[list[grouping.Group]], Sequence[grouping.Group]], **facts: float
 ) -> None:
-    run = _run_with_groups(state, *numbers)
     try:
-        facts = facts_of(find(groups_of(run.facts)))
+        groups = facts_of(find(groups_of(run.facts)))
     except ValueError as error:
         raise Refusal(str(error), 409) from None
-    store.set_facts(run.grouped(facts, **({} if detail is None else {"detail": detail})))
+    store.set_facts(run.grouped(groups, **facts))
 
 
-def _run_with_groups(state: State, *numbers: int) -> Any:
+def _run_with_groups(state: State, *numbers: int) -> Run:
     """The run; Refusal if it has no such groups."""
     run = state.last_run()
     for number in numbers:

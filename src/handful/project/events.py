@@ -24,10 +24,9 @@ from typing import Any, NamedTuple
 from handful.core.checks import UNKNOWN_NAME, is_no_class
 from handful.project.database import OpenDatabase, Unusable, explained
 from handful.project.refusal import Refusal
-from handful.project.runs import MAX_ID, UNKNOWN, WRONG, Run
+from handful.project.runs import UNKNOWN, WRONG, Run
 
 KEYS = range(1, 10)  # that a class may have on the page
-MAX_RUN_BYTES = 2**29  # of the arrays of one run: a million items and a hundred classes
 MAX_STORED_BYTES = 2**30  # of all runs: older ones are forgotten
 MAX_LOADED_RUNS = 5
 Class = tuple[str, int | None]  # name and key
@@ -66,12 +65,7 @@ class Said:
         )  # fmt: skip
 
     def add(self, what: What) -> None:
-        """Add an event; ValueError if it is not one that handful writes, because the file may come from anyone.
-
-        `what` has some of the entries classes: [number, name or None, key]; labels: [item, class or None]; checks:
-        [run, item, answer or None]; threshold: [run, value]; skipped: [run, item, asked_by]; promoted: [class, items].
-        Each is a list of such lists.
-        """
+        """Add an event; ValueError if it is none. `what` has some of the lists that the page on projects describes."""
         try:
             for number, name, key in what.get("classes", ()):
                 if name is None:
@@ -80,25 +74,25 @@ class Said:
                 elif not isinstance(name, str) or key not in (None, *KEYS):
                     raise ValueError(name)
                 else:
-                    self.classes[_whole(number, 1)] = name, key
+                    self.classes[number] = name, key
                     self.last_class = max(self.last_class, number)
             for item, code in what.get("labels", ()):
-                if code is not None and (_whole(code) in self.classes or code == UNKNOWN):
-                    self.labels[_whole(item, 1)] = code
-                else:  # the class may have been taken back, after items came with it
+                if code == UNKNOWN or code in self.classes:
+                    self.labels[int(item)] = code
+                else:  # no label; or the class was taken back, after items came with it
                     self.labels.pop(item, None)
             for run, item, answer in what.get("checks", ()):
                 answers = self.checks.setdefault(run, {})
                 if answer is None:
                     answers.pop(item, None)
                 else:
-                    answers[_whole(item, 1)] = _whole(answer, WRONG)
+                    answers[int(item)] = int(answer)
             for run, value in what.get("threshold", ()):
-                self.thresholds[_whole(run, 1)] = float(value)
+                self.thresholds[run] = float(value)
             for run, item, asked_by in what.get("skipped", ()):
-                self.skipped[run, asked_by] = [*self.skipped.get((run, asked_by), ()), _whole(item, 1)]
+                self.skipped[run, asked_by] = [*self.skipped.get((run, asked_by), ()), item]
             for number, items in what.get("promoted", ()):
-                self.promoted[number] = [*self.promoted.get(number, ()), *(_whole(item, 1) for item in items)]
+                self.promoted[number] = [*self.promoted.get(number, ()), *map(int, items)]
         except (TypeError, ValueError, AttributeError):
             raise ValueError("an event in it is not one that handful writes") from None
 
@@ -112,15 +106,17 @@ class Said:
         """The name of each class, and "unknown"."""
         return {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in self.classes.items()}
 
+    def add_step(self, event: int, text: str | None, what: What, run: int | None, is_stored: bool = True) -> None:
+        """Add the step that an event is, if it can be undone. is_stored: whether its run is."""
+        kind = "promotion" if what.get("promoted") else "for a run" if what.get("for_a_run") else ""
+        if run is not None:
+            self.run, self.promoted, kind = run if is_stored else None, {}, "run"
+        if text is not None:
+            self.steps.append(Step(event, text, kind))
+
     def can_take_back(self) -> bool:
         """Whether the last two steps are a promotion and the run after it."""
         return [step.kind for step in self.steps[-2:]] == ["promotion", "run"]
-
-
-def _whole(value: Any, smallest: int = 0) -> int:
-    if type(value) is not int or not smallest <= value <= MAX_ID:
-        raise ValueError(value)
-    return value
 
 
 class ItemFacts(NamedTuple):
@@ -136,8 +132,10 @@ class ItemFacts(NamedTuple):
 class Store(OpenDatabase):
     """What is in the file of one project. `said` is what holds now; it is replaced by each event, never changed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | None, copy_of: Store | None = None) -> None:
         super().__init__(folder)
+        if copy_of is not None:
+            copy_of.copy_to(self.db)
         self._runs: dict[int, tuple[Run, Run]] = {}  # as they are stored, and at the threshold of now
         try:
             with explained(self.path):
@@ -158,7 +156,7 @@ class Store(OpenDatabase):
             except (ValueError, RecursionError):
                 raise ValueError(f"its event {event} is no JSON") from None
             said.add(content)
-            _add_step(said, event, text, content, run, run in stored)
+            said.add_step(event, text, content, run, run in stored)
         return said
 
     @contextmanager
@@ -188,11 +186,12 @@ class Store(OpenDatabase):
             if said.undone and (text is not None or what.get("classes")):  # what is undone has numbers of classes, too
                 tx.execute("DELETE FROM events WHERE is_undone")
                 said.undone = []
-            row = (_now(), run, text, json.dumps(what, separators=(",", ":")))
+            made = datetime.now(timezone.utc).isoformat(timespec="seconds")
+            row = (made, run, text, json.dumps(what, separators=(",", ":")))
             event = tx.execute("INSERT INTO events (made, run, text, what) VALUES (?, ?, ?, ?)", row).lastrowid
             assert event is not None
             said.add(what)
-            _add_step(said, event, text, what, run)
+            said.add_step(event, text, what, run)
             if run or len(said.undone) < len(self.said.undone):
                 _forget_runs(tx)
             self.said = said
@@ -206,9 +205,9 @@ class Store(OpenDatabase):
         """Do the first undone step again; return what it was. Refusal if there is none."""
         return self._turn(self.said.undone[:1], False, "there is nothing to do again")
 
-    def _turn(self, steps: Sequence[Step], is_undone: bool, otherwise: str) -> str:
+    def _turn(self, steps: Sequence[Step], is_undone: bool, problem: str) -> str:
         if not steps:
-            raise Refusal(otherwise, 409)
+            raise Refusal(problem, 409)
         with self.write() as tx:
             tx.execute("UPDATE events SET is_undone = ? WHERE id = ?", (is_undone, steps[0].event))
             self.said = self._follow_events()
@@ -245,12 +244,6 @@ class Store(OpenDatabase):
         old = self.said.labels
         new = [[item, code] for item, code in labels.items() if old.get(item) != code]
         return self.add(text or f"{len(new):,} item{'s' * (len(new) != 1)} {done}", {"labels": new, **more})
-
-    def add_class(self, name: str) -> int:
-        """Add a class with the next free key; return its number."""
-        codes, classes = self.codes_of([name])
-        self.add(f"class {name} added", {"classes": classes})
-        return codes[name]
 
     def answer(self, run: int, item: int, code: int | None, title: str, name: str | None = None) -> None:
         """Store what a person answers when a run is checked: a class, 0, `WRONG`, or None to remove the answer.
@@ -310,12 +303,9 @@ class Store(OpenDatabase):
 
     def add_run(self, run: Run) -> Run:
         """Store a run as a step that can be undone; return it with its number."""
-        row = run.packed()
-        if len(row[-1]) > MAX_RUN_BYTES:
-            raise ValueError(f"the result takes more than {MAX_RUN_BYTES >> 20} MB: take fewer items or classes")
         with self.write() as tx:
             insert = "INSERT INTO runs (made, threshold, facts, arrays) VALUES (?, ?, ?, ?)"
-            number = tx.execute(insert, row).lastrowid
+            number = tx.execute(insert, run.packed()).lastrowid
             assert number is not None
             self.add(f"run {number}", {}, number)
         run = replace(run, id=number)
@@ -388,11 +378,6 @@ class Store(OpenDatabase):
                 [(origin, name) for name in names],
             )
 
-    def items(self) -> list[tuple[int, str, str]]:
-        """(id, origin, name) of all that are not gone."""
-        with self._lock:
-            return self.db.execute("SELECT id, origin, name FROM items WHERE state != 'gone' ORDER BY id").fetchall()
-
     def item_numbers(self) -> dict[tuple[str, str], int]:
         """The number of each item that was ever seen, by its origin and name."""
         with self._lock:
@@ -416,19 +401,6 @@ class Store(OpenDatabase):
         with self.write() as tx:
             rows = [(reason, item) for item, reason in reasons.items()]
             tx.executemany("UPDATE items SET state = 'skipped', reason = ? WHERE id = ?", rows)
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-def _add_step(said: Said, event: int, text: str | None, what: What, run: int | None, is_stored: bool = True) -> None:
-    """Add the step that an event is. is_stored: whether its run is."""
-    kind = "promotion" if what.get("promoted") else "for a run" if what.get("for_a_run") else ""
-    if run is not None:
-        said.run, said.promoted, kind = run if is_stored else None, {}, "run"
-    if text is not None:
-        said.steps.append(Step(event, text, kind))
 
 
 def _forget_runs(tx: sqlite3.Connection) -> None:

@@ -353,7 +353,10 @@ def in_order(table: FeatureTable, columns: Sequence[str] | None, path: Path) -> 
         order = same_columns(columns, table.columns)
     except ValueError as error:
         raise ValueError(f"{str(path)!r}: {error}") from None
-    return table if order is None else table.reorder(order)
+    if order is None:
+        return table
+    mean = None if table.base_mean is None else table.base_mean[order]
+    return table.replace(features=table.features[:, order], base_mean=mean, columns=columns)
 
 
 def check_widths(path: Path, width: int, more: Path, other: int) -> None:

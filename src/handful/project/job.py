@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -42,8 +42,6 @@ from handful.project.sorting import SORT_WAYS
 from handful.project.trust import Agree, Request, is_agreed, remember
 from handful.utils.files import in_brief
 
-MAX_LISTED_PATHS = 20  # paths that the question to the user lists
-MAX_PATH_BYTES = 4096
 OPTIONS = {
     "decision": {"method", "outlier_share", "threshold", "unknown_rate", "max_false_unknown", "precision", "fdr",
                  "group_detail"},
@@ -54,60 +52,24 @@ OPTIONS = {
 
 @dataclass(frozen=True)
 class Job:
-    """What to label, and how.
+    """What to label, and how."""
 
-    Parameters
-    ----------
-    examples : Path
-        The folder of examples, or the table. If it is the pile, all examples are what a person said of its items.
-    pile : Path, optional
-        The folder or table of the pile.
-    decision : mapping
-        Options of `label_items`.
-    backbone : str
-        The name of the backbone; "" is the default one.
-    backbone_options : mapping
-        Options of `load_backbone`.
-    strict : bool
-        Whether a file that cannot be read is an error.
-    cache : bool
-        Whether features are kept in the cache.
-    formats : sequence of str
-        Files to write for other tools: "label-studio", "fiftyone", "coco".
-    sort : str, optional
-        "copy" or "link": how files are sorted into folders.
-    results : sequence of Path
-        Folders of results. Files in them are not labelled.
-    engine : {"local", "ray"}
-        Where pictures are embedded.
-    base : Path, optional
-        The base file that the user named.
-    table : mapping
-        Options of `features.read`, for tables.
-    unknown : Path, optional
-        Examples of no class: a folder of pictures, or a table.
-    text : str, optional
-        The column of texts that the user named.
-    class_names : bool
-        Whether the name of a class is one more example of it.
-    """
-
-    examples: Path
+    examples: Path  # the folder or table; if it is the pile, all examples are what a person said of its items
     pile: Path | None = None
-    decision: Mapping[str, Any] = field(default_factory=dict)
-    backbone: str = ""
+    decision: Mapping[str, Any] = field(default_factory=dict)  # options of `label_items`
+    backbone: str = ""  # "" is the default one
     backbone_options: Mapping[str, Any] = field(default_factory=dict)
-    strict: bool = False
-    cache: bool = True
-    formats: Sequence[str] = ()
-    sort: str | None = None
-    results: Sequence[Path] = ()
-    engine: str = "local"
-    base: Path | None = None
-    table: Mapping[str, Any] = field(default_factory=dict)
-    unknown: Path | None = None
-    text: str | None = None
-    class_names: bool = False
+    strict: bool = False  # whether a file that cannot be read is an error
+    cache: bool = True  # whether features are kept in the cache
+    formats: Sequence[str] = ()  # files for other tools: "label-studio", "fiftyone", "coco"
+    sort: str | None = None  # "copy" or "link": how files are sorted into folders
+    results: Sequence[Path] = ()  # folders of results: files in them are not labelled
+    engine: str = "local"  # or "ray": where pictures are embedded
+    base: Path | None = None  # the base file that the user named
+    table: Mapping[str, Any] = field(default_factory=dict)  # options of `features.read`
+    unknown: Path | None = None  # examples of no class: a folder, or a table
+    text: str | None = None  # the column of texts that the user named
+    class_names: bool = False  # whether the name of a class is one more example of it
 
     @cached_property
     def kind(self) -> str:
@@ -124,14 +86,7 @@ class Job:
     ) -> tuple[FeatureTable, FeatureTable]:
         """Read the examples and the pile.
 
-        Parameters
-        ----------
-        progress : callable
-            Called with what is done, how many are done, and of how many.
-        embedder : callable, optional
-            Embeds the pictures in place of this process.
-        uploads : Path, optional
-            A folder of pictures that belong to the pile too.
+        embedder: embeds pictures in place of this process. uploads: the folder of files that were uploaded.
         """
         if self.kind == EMBEDDINGS:
             examples, pile = read_both(self.examples, self.pile, self.reading(), self.unknown)
@@ -180,26 +135,17 @@ def _whole_path(backbone: str) -> str:
     return f"{kind}:{os.path.abspath(file)}" if colon and os.path.isfile(file) else backbone
 
 
-def _is_path(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(os.fsencode(value)) <= MAX_PATH_BYTES and "\0" not in value
-
-
-def _are_options(name: str, value: Any) -> bool:
-    return isinstance(value, dict) and value.keys() <= OPTIONS[name]
-
-
 PATHS = ("examples", "pile", "base", "unknown")
-IS_VALID: dict[str, Callable[[Any], bool]] = {  # of the entries of a stored job
-    "examples": _is_path,
-    **dict.fromkeys(PATHS[1:], lambda value: value is None or _is_path(value)),
-    "results": lambda value: isinstance(value, list) and all(map(_is_path, value)),
-    **dict.fromkeys(("strict", "cache", "class_names"), lambda value: isinstance(value, bool)),
-    "backbone": lambda value: isinstance(value, str),
-    "text": lambda value: value is None or isinstance(value, str),
-    "formats": lambda value: isinstance(value, list) and all(name in FORMATS for name in value),
-    "sort": lambda value: value in (None, *SORT_WAYS),
-    "engine": lambda value: value in ("local", "ray"),
-    **{name: partial(_are_options, name) for name in OPTIONS},
+TYPES: dict[str, Any] = {  # of the entries of a stored job
+    "examples": str, **dict.fromkeys(PATHS[1:], str | None), "results": list,
+    **dict.fromkeys(("strict", "cache", "class_names"), bool), "backbone": str, "text": str | None,
+    "formats": list, "sort": str | None, "engine": str, **dict.fromkeys(OPTIONS, dict),
+}  # fmt: skip
+ALLOWED: dict[str, set[Any]] = {
+    **OPTIONS,
+    "formats": {*FORMATS},
+    "sort": {None, *SORT_WAYS},
+    "engine": {"local", "ray"},
 }
 
 
@@ -209,7 +155,10 @@ def read_job(text: str) -> Job:
         entries = json.loads(text)
         entries.pop("id")
         for name, value in entries.items():
-            if name not in IS_VALID or not IS_VALID[name](value):
+            is_valid = isinstance(value, TYPES.get(name, ())) and "\0" not in str(value)
+            if name in ALLOWED:  # options of a mapping, formats of a list, or one of some words
+                is_valid = is_valid and ALLOWED[name].issuperset([value] if isinstance(value, str | None) else value)
+            if not is_valid:
                 raise ValueError(f"the entry {in_brief(name, 40)} is not one that handful writes")
             if value is not None and name in PATHS:
                 entries[name] = Path(value)
@@ -249,29 +198,14 @@ def remember_job(store: Store, job: Job, text: str) -> None:
 def check_trust(job: Job, text: str, folder: Path, agree: Agree) -> None:
     """Raise ValueError unless the files of a stored job may be used, and are there.
 
-    Parameters
-    ----------
-    job : Job
-        What was stored.
-    text : str
-        The same as it was stored.
-    folder : Path
-        The folder of the project. Files in it may be used.
-    agree : callable
-        Called before a file outside of the folder is used that the user has not named or agreed to.
+    text: the job as it was stored. folder: of the project; files in it may be used. agree: called before a file outside
+    of it is used that the user has not named or agreed to.
     """
     if not is_agreed("job", text) and (outside_paths := list(_outside_paths(job, folder))):
         places = ", ".join(f"{in_brief(place)} ({what})" for what, place in outside_paths[:4])
         more = f" and {len(outside_paths) - 4} more" if len(outside_paths) > 4 else ""
-        details = [f"    {what}: {place!r}" for what, place in outside_paths[:MAX_LISTED_PATHS]]
-        if len(outside_paths) > MAX_LISTED_PATHS:
-            details.append(f"    and {len(outside_paths) - MAX_LISTED_PATHS} more")
-        agree(
-            Request(
-                f"{in_brief(folder)} was not written by a run of yours on this machine, and asks to use {places}{more}",
-                details,
-            )
-        )
+        sentence = f"{in_brief(folder)} was not written by a run of yours on this machine, and asks to use"
+        agree(Request(f"{sentence} {places}{more}", [f"    {what}: {place!r}" for what, place in outside_paths]))
         remember("job", text)
     for path in filter(None, (job.examples, job.pile, job.base, job.unknown)):
         if not path.exists():
@@ -288,8 +222,7 @@ def _outside_paths(job: Job, folder: Path) -> Iterator[tuple[str, str]]:
     if job.backbone and not is_built_in(job.backbone):
         yield "backbone", job.backbone
     places = [("examples", job.examples), ("pile", job.pile), ("base file", job.base)]
-    places.append(("examples of no class", job.unknown))
-    places += [("earlier results", place) for place in job.results]
+    places += [("examples of no class", job.unknown), *(("earlier results", place) for place in job.results)]
     yield from ((what, str(place)) for what, place in places if place is not None and not _is_within(place, folder))
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,16 +17,10 @@ from handful.project.events import Store
 from handful.project.export_formats import FORMATS, TEXT_FORMATS
 from handful.project.items import EMBEDDINGS, TEXTS
 from handful.project.job import Job, check_trust, read_job, remember_job, stored_job
-from handful.project.loading import (
-    load,
-    new_job,
-    open_items,
-    remove_leftovers,
-    uploaded_texts,
-)
+from handful.project.loading import load, new_job, open_items, remove_leftovers, uploaded_texts
 from handful.project.pile import PILE, UPLOADS, Pile, Source
 from handful.project.refusal import Refusal
-from handful.project.runs import check_enough, solve_pile
+from handful.project.runs import NONE, UNKNOWN, Run, run_of
 from handful.project.state import State
 from handful.project.trust import Agree, agreed_model, model_of, refuse
 from handful.project.views import describe_state
@@ -38,17 +34,7 @@ Answer = TypeVar("Answer")
 
 
 def default_folder(opened: Path) -> Path:
-    """The folder in which the project of a folder or table is stored.
-
-    Parameters
-    ----------
-    opened : Path
-        The folder or table.
-
-    Returns
-    -------
-    Path
-    """
+    """The folder in which the project of a folder or table is stored."""
     return opened.parent / f"{opened.stem}.workbench" if opened.is_file() else opened / FOLDER
 
 
@@ -59,22 +45,10 @@ class LiveProject:
     which is replaced and never changed: a reader takes it once and sees one moment. A change is on the disk before
     `state` has it.
 
-    Parameters
-    ----------
-    opened : Path
-        The folder of pictures or of .txt files, the table of texts or of embeddings, or the folder of a project that
-        `handful label` wrote.
-    folder : Path, optional
-        Where the work is kept; by default `default_folder`.
-    backbone : str, optional
-        The backbone; by default the one that was used before.
-    agree : callable
-        Called before a model is loaded, or files are used, that only the project names.
-    examples : Path, optional
-        A folder with a folder of pictures or texts for each class, also `unknown`. They are items that have a
-        label.
-    text, label : str, optional
-        The columns of texts and of labels in a table of texts; by default those of before, or they are found.
+    opened: the folder or table, or the folder of a project that `handful label` wrote. folder: where the work is kept.
+    backbone: by default the one that was used before. agree: called before a model is loaded, or files are used, that
+    only the project names. examples: a folder with a folder for each class, also `unknown`. text, label: the columns of
+    texts and of labels in a table of texts.
     """
 
     def __init__(
@@ -90,48 +64,41 @@ class LiveProject:
     ) -> None:
         from handful.backbones.catalogue import concrete_name
 
-        opened = Path(opened)
         is_results = (opened / FILE).is_file()
         if is_results and folder is not None:
             raise ValueError(f"{str(opened)!r} is a project and keeps your work itself: leave --project out")
-        if not is_results and folder is None and default_folder(opened).is_symlink():
+        if is_results and any(one is not None for one in (examples, text, label)):
             raise ValueError(
-                f"{str(default_folder(opened))!r} is a link: give the folder that it leads to with --project"
+                "the results name their own examples and columns: give --examples, --text and --label with a folder or "
+                "table"
             )
-        self.folder = folder = opened if is_results else folder or default_folder(opened)
-        # A new project is made when its table has been read: of a bad one nothing is left
-        store = Store(folder) if (folder / FILE).is_file() else None
-        try:
-            self.backbone_options: Mapping[str, Any] = {}
-            is_named = backbone is not None
-            if is_results:
-                assert store is not None
-                if examples is not None or text is not None or label is not None:
-                    raise ValueError(
-                        "the results name their own examples and columns: give --examples, --text and --label with a "
-                        "folder or table"
-                    )
-                job, stored = stored_job(store, folder)
-                check_trust(job, stored, folder, agree)
-                backbone, self.backbone_options = backbone or job.backbone or None, job.backbone_options
+        self.folder = opened if is_results else folder or default_folder(opened)
+        if not is_results and folder is None and self.folder.is_symlink():
+            raise ValueError(f"{str(self.folder)!r} is a link: give the folder that it leads to with --project")
+        with ExitStack() as stack:
+            # A new project is made when its table has been read: of a bad one nothing is left
+            store = stack.enter_context(closing(Store(self.folder))) if (self.folder / FILE).is_file() else None
+            if is_results and store is not None:
+                job, stored = stored_job(store, self.folder)
+                check_trust(job, stored, self.folder, agree)
                 is_named, kind = True, job.kind  # named by the user, who labelled it or has agreed
+                job = replace(job, backbone=backbone or job.backbone)
             else:
-                before = None if store is None else _job_before(store)
-                has_items = store is not None and bool(store.item_numbers())
                 job, kind = new_job(
-                    opened, folder, before if has_items else None, backbone=backbone, examples=examples, text=text,
+                    opened, self.folder, _job_before(store), backbone=backbone, examples=examples, text=text,
                     label=label,
                 )  # fmt: skip
-                backbone = job.backbone or None
+                is_named = backbone is not None
+            self.backbone_options = job.backbone_options
+            in_pile = job.examples == job.pile
             self.source = Source(
-                job.pile or job.examples, folder, kind, None if job.examples == job.pile else job.examples,
-                job.unknown,
-            )  # fmt: skip
-            self.table = open_items(job, kind, folder)
-            store = store or Store(folder)
+                job.pile or job.examples, self.folder, kind, None if in_pile else job.examples, job.unknown
+            )
+            self.table = open_items(job, kind, self.folder)
+            store = store or stack.enter_context(closing(Store(self.folder)))
             with explained(store.path, writing=True):
-                self.backbone = concrete_name(backbone) if backbone else None
-                is_embedded = self.source.kind == EMBEDDINGS
+                self.backbone = concrete_name(job.backbone) if job.backbone else None
+                is_embedded = kind == EMBEDDINGS
                 self.model = None if is_embedded else agreed_model(self.backbone, is_named, agree)
                 remove_leftovers(self.folder)
                 if not is_results:  # so that `handful label` can go on with the folder of the project
@@ -140,13 +107,11 @@ class LiveProject:
                     job = replace(job, pile=pile, backbone=self.backbone or "", text=text)
                     remember_job(store, job, store.meta().get("job", ""))
                 self._state = load(store, self.table)
-        except BaseException:
-            if store is not None:
-                store.close()
-            raise
+            stack.pop_all()
         self.store = store
         self._lock = threading.RLock()
         self._listeners: list[Callable[[], None]] = []
+        self._running: BackgroundJob | None = None  # the last run
         self.worker = Worker(self.tell)
         if not is_embedded:
             self.worker.submit("embed", self._embed)
@@ -164,18 +129,7 @@ class LiveProject:
         return self._state
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call a function, from any thread, after each change.
-
-        Parameters
-        ----------
-        listener : callable
-            The function.
-
-        Returns
-        -------
-        callable
-            A function that ends this.
-        """
+        """Call a function, from any thread, after each change. Returns a function that ends this."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -185,24 +139,11 @@ class LiveProject:
             listener()
 
     def change(self, edit: Callable[..., Answer], *arguments: Any) -> Answer:
-        """Make a change, then show it.
-
-        Parameters
-        ----------
-        edit : callable
-            A function of `handful.project.edits`, or another one that takes the store and the state.
-        *arguments
-            Its further arguments.
-
-        Returns
-        -------
-        object
-            What the function returns.
-        """
+        """Make a change by a function that takes the store, the state and the arguments; then show it."""
         with self._lock:
             with self.store.write():
                 answer = edit(self.store, self._state, *arguments)
-                state = State.of(self.store, self._state.pile, self._state.skipped, self._state)
+                state = State.of(self.store, self._state.pile, self._state.skipped)
             self._state = state
             self.tell()
             return answer
@@ -210,42 +151,25 @@ class LiveProject:
     # ---- jobs
 
     def run(self, method: str = "auto", outlier_share: float | str = "auto") -> BackgroundJob:
-        """Start a job that embeds the remaining items and labels all those without a label.
-
-        Parameters
-        ----------
-        method : str
-            The method.
-        outlier_share : float or "auto"
-            The share of unknowns.
-
-        Returns
-        -------
-        BackgroundJob
-            The job, which runs in the background.
-        """
+        """Start a job that embeds the remaining items and labels all those without a label."""
         from handful.project.labelling import check_decision
 
         check_decision(method, outlier_share)
-        state = self._state
-        check_enough(state.labels[state.pile.usable], state.classes, state.pile.noun)
+        _check_enough(self._state)
         with self._lock:
-            if self.worker.busy("solve"):
+            if self._running is not None and self._running.state == "running":
                 raise Refusal("a run is under way: wait for it, or cancel it first", 409)
-            return self.worker.submit("solve", lambda job: self._solve(job, method, outlier_share))
+            self._running = self.worker.submit("solve", lambda job: self._solve(job, method, outlier_share))
+            return self._running
 
     def _solve(self, job: BackgroundJob, method: str, outlier_share: float | str) -> None:
-        if not self._state.pile.ready[self._state.pile.usable].all():
-            job.kind = "embed"
-            self._embed(job)
-            job.kind = "solve"
+        job.kind = "embed"
+        self._embed(job)
+        job.kind = "solve"
         with self._lock:  # uploads may add features meanwhile: the solver gets a copy
             pile = self._state.pile
-            pile = replace(pile, ready=pile.ready.copy(), usable=pile.usable.copy())
-            state = replace(self._state, pile=pile)
-        run = solve_pile(
-            state, method=method, outlier_share=outlier_share, step=lambda done: job.at(done, len(STEPS), STEPS[done])
-        )
+            state = replace(self._state, pile=replace(pile, ready=pile.ready.copy(), usable=pile.usable.copy()))
+        run = solve_pile(state, method, outlier_share, lambda done: job.at(done, len(STEPS), STEPS[done]))
         self.change(lambda store, _: store.add_run(run))
         words = f"{run.sentence()} {run.expected_in_words()}".strip()
         job.done, job.message = len(STEPS), words  # it is stored: too late to cancel
@@ -255,125 +179,127 @@ class LiveProject:
         from handful.backbones import load_backbone
         from handful.backbones.catalogue import DEFAULT, DEFAULT_TEXT
 
-        pile = self.state.pile
+        pile, kind = self._state.pile, self.source.kind
         rows = np.argsort(pile.rank)
         rows = rows[(pile.usable & ~pile.ready)[rows]]
         total, done = int(pile.usable.sum()), int((pile.ready & pile.usable).sum())
         if not len(rows):
             return
-        source, embed = self.source, self._embed_texts if self.source.kind == TEXTS else self._embed_pictures
         job.at(done, total, "loading the backbone")
         now = model_of(self.backbone)
         if now is not None and now != self.model:  # it is not the file that the user agreed to
             raise ValueError(f"the model {now} has changed since the workbench was started: start it again to use it")
-        name = self.backbone or (DEFAULT_TEXT if source.kind == TEXTS else DEFAULT)
+        name = self.backbone or (DEFAULT_TEXT if kind == TEXTS else DEFAULT)
         backbone = load_backbone(name, **self.backbone_options)
-        if backbone.kind != source.kind:
+        if backbone.kind != kind:
             raise ValueError(
-                f"the backbone {backbone.name} is for {backbone.kind}, but these are {source.kind}: name another one "
+                f"the backbone {backbone.name} is for {backbone.kind}, but these are {kind}: name another one "
                 "with --backbone, `handful backbones` lists them"
             )
         with self._lock:
             if self._state.pile.features.shape[1] != backbone.dimension:
-                self._state = replace(self._state, pile=self._state.pile.with_room(backbone.dimension))
-                self.tell()
+                self._show(self._state.pile.with_room(backbone.dimension))
         job.at(done, total, "computing features")
         for start in range(0, len(rows), ITEMS_PER_BLOCK):
             block = rows[start : start + ITEMS_PER_BLOCK].tolist()
+            self._embed_block(pile, block, backbone, partial(_report, job, done + start, total))
 
-            def at(n: int, _: int, before: int = done) -> None:
-                job.at(before + n, total)
+    def _embed_block(self, pile: Pile, rows: list[int], backbone: Any, at: Callable[[int, int], None]) -> None:
+        """Embed some items. Files that cannot be read are left out, until the project is opened again."""
+        from handful.backbones import embed_pictures, embed_texts
 
-            embed(pile, block, backbone, at)
-            done += len(block)
-
-    def _embed_pictures(self, pile: Pile, block: list[int], backbone: Any, at: Callable[[int, int], None]) -> None:
-        from handful.backbones import embed_pictures
-
-        items = {str(self.source.file(pile.origins[i], pile.names[i])): int(pile.ids[i]) for i in block}
-        opener = self.source.opener((pile.origins[i], pile.names[i]) for i in block)
-        embedded = embed_pictures(items, backbone, progress=at, opener=opener)
-        self._take_features([items[path] for path in embedded.names], embedded.features, embedded.hashes or ())
-        self._skip({items[path]: reason for path, reason in embedded.skipped})
-
-    def _embed_texts(self, pile: Pile, block: list[int], backbone: Any, at: Callable[[int, int], None]) -> None:
-        from handful.backbones import embed_texts
-
-        assert pile.texts is not None
-        embedded = embed_texts([pile.texts[i] for i in block], backbone, progress=at)
-        self._take_features(pile.ids[block].tolist(), embedded.features, embedded.hashes or ())
-
-    def _take_features(self, items: Sequence[int], features: np.ndarray, hashes: Sequence[str]) -> None:
+        if pile.texts is not None:
+            embedded, items = embed_texts([pile.texts[i] for i in rows], backbone, progress=at), pile.ids[rows].tolist()
+        else:
+            by_path = {str(self.source.file(pile.origins[i], pile.names[i])): int(pile.ids[i]) for i in rows}
+            opener = self.source.opener((pile.origins[i], pile.names[i]) for i in rows)
+            embedded = embed_pictures(by_path, backbone, progress=at, opener=opener)
+            items = [by_path[path] for path in embedded.names]
         with self._lock:
-            pile = self._state.pile
-            rows = [pile.row[item] for item in items]
-            pile.features[rows], pile.ready[rows] = features, True
-            for row, mark in zip(rows, hashes, strict=True):
-                pile.hashes[row] = mark
+            now = self._state.pile  # uploads may have made another one
+            places = [now.row[item] for item in items]
+            now.features[places], now.ready[places] = embedded.features, True
+            for row, mark in zip(places, embedded.hashes or (), strict=True):
+                now.hashes[row] = mark
+            if pile.texts is None and embedded.skipped:
+                reasons = {by_path[path]: reason for path, reason in embedded.skipped}
+                self.store.skip(reasons)
+                now.usable[[now.row[item] for item in reasons]] = False
+                self._show(now, tuple((now.names[now.row[item]], reason) for item, reason in reasons.items()))
 
-    def _skip(self, reasons: Mapping[int, str]) -> None:
-        """Leave out files that cannot be read. They are tried again when the project is opened again."""
-        if not reasons:
-            return
-        with self._lock:
-            self.store.skip(reasons)
-            pile = self._state.pile
-            pile.usable[[pile.row[item] for item in reasons]] = False
-            more = tuple((pile.names[pile.row[item]], reason) for item, reason in reasons.items())
-            self._state = replace(self._state, skipped=self._state.skipped + more)
-            self.tell()
+    def _show(self, pile: Pile, skipped: tuple[tuple[str, str], ...] = ()) -> None:
+        """Show another pile, and further files that cannot be read."""
+        self._state = State.of(self.store, pile, self._state.skipped + skipped)
+        self.tell()
 
     def add_uploads(self, names: Sequence[str]) -> None:
-        """Add files that are in the folder of uploads now.
-
-        Parameters
-        ----------
-        names : sequence of str
-            The names of the files.
-        """
+        """Add files that are in the folder of uploads now."""
         with self._lock:
             self.store.add_items(UPLOADS, names)
-            state = self._state
-            rows = [row for row in self.store.items() if row[0] not in state.pile.row]
-            pile = state.pile.grown(rows, uploaded_texts(self.source, [name for _, _, name in rows]))
-            self._state = State.of(self.store, pile, state.skipped, state)
-            self.tell()
+            numbers, pile = self.store.item_numbers(), self._state.pile
+            new = [name for name in names if numbers[UPLOADS, name] not in pile.row]
+            rows = [(numbers[UPLOADS, name], UPLOADS, name) for name in new]
+            self._show(pile.grown(rows, uploaded_texts(self.source, new)))
         self.worker.submit("embed", self._embed)
 
     # ---- in short
 
-    @property
-    def notes(self) -> Sequence[str]:
-        """What was found out about a table of texts."""
-        return self.table.notes
-
     def columns_of(self, row: int) -> dict[str, str]:
-        """The other columns of an item that is a row of a table of texts.
-
-        Parameters
-        ----------
-        row : int
-            The place of the item in the pile.
-        """
-        pile = self.state.pile
-        if not self.source.is_table or pile.origins[row] != PILE:
-            return {}
-        return self.table.columns_of(pile.names[row])
+        """The other columns of an item that is a row of a table of texts."""
+        pile = self._state.pile
+        return self.table.columns_of(pile.names[row]) if self.source.is_table and pile.origins[row] == PILE else {}
 
     def summary(self) -> dict[str, Any]:
         """The body of GET /project."""
-        job = self.worker.job
-        about: dict[str, Any] = {"name": self.source.opened.resolve().name}
-        about |= {"job": None if job is None else job.summary()}
-        about |= {"kind": self.source.kind, "can_add": not self.source.is_table, "formats": formats_of(self.source)}
-        return about | describe_state(self.state)
+        job, source = self.worker.job, self.source
+        return {
+            "name": source.opened.resolve().name, "job": None if job is None else job.summary(), "kind": source.kind,
+            "can_add": not source.is_table, "formats": formats_of(source), **describe_state(self._state),
+        }  # fmt: skip
 
 
-def _job_before(store: Store) -> Job | None:
-    """The job of a project; None if it has none that can be read."""
-    text = store.meta().get("job")
+def _report(job: BackgroundJob, before: int, total: int, done: int, _: int) -> None:
+    job.at(before + done, total)
+
+
+def solve_pile(state: State, method: str, outlier_share: float | str, step: Callable[[int], None]) -> Run:
+    """Label the items without a label. `step` is called between the four steps, with 0 to 3, and may raise to stop."""
+    from handful.project.labelling import label_items
+    from handful.report.plane import on_plane
+
+    step(0)
+    pile, labels, names = state.pile, state.labels, state.said.names()
+    is_input = pile.ready & pile.usable
+    example_rows = np.flatnonzero(is_input & (labels != NONE))  # UNKNOWN: an example of no class
+    rest = np.flatnonzero(is_input & (labels == NONE))
+    _check_enough(state)
+    if not len(rest):
+        raise ValueError(f"every {pile.noun} has a label: there is nothing left to label")
+    examples = pile.items(example_rows, [names[code] for code in labels[example_rows].tolist()])
+    detail = 0.0 if state.run is None else float(state.run.facts["detail"])
+    labelled = label_items(examples, pile.items(rest), method=method, outlier_share=outlier_share, group_detail=detail)
+    step(1)
+    run = run_of(labelled, pile.ids[rest], state.said, state.run, detail=detail)
+    step(2)
+    flat = on_plane(np.concatenate([labelled.pile.features, examples.features])).astype(np.float32)
+    step(3)
+    return replace(run, map_ids=pile.ids[np.concatenate([rest, example_rows])], flat=flat)
+
+
+def _check_enough(state: State) -> None:
+    """Raise ValueError if there is no class or no example."""
+    if not state.classes:
+        raise ValueError("there are no classes yet: add one and give it a few examples first")
+    if not (state.labels[state.pile.usable] > UNKNOWN).any():
+        raise ValueError(f"no class has an example yet: label a few {state.pile.noun}s of each class first")
+
+
+def _job_before(store: Store | None) -> Job | None:
+    """The job of a project that has items; None if it has none that can be read."""
+    if store is None or not store.item_numbers() or (text := store.meta().get("job")) is None:
+        return None
     try:
-        return None if text is None else read_job(text)
+        return read_job(text)
     except ValueError:
         return None
 

@@ -64,7 +64,7 @@ MAX_NAME_CHARACTERS = 200  # of a class's name
 PILE, UPLOADS, EXAMPLES, NO_CLASS = "pile", "uploads", "examples", "unknown"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pile:
     """The items of a project by row, in the order they were first seen.
 

@@ -8,17 +8,18 @@ same folder open with `handful.project.live`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import fields, replace
 from errno import ENOSPC
 from pathlib import Path
-from shutil import copytree, rmtree
-from tempfile import TemporaryDirectory
+from shutil import copytree
 from typing import Any
 
 import numpy as np
 
+from handful.features import FeatureTable
 from handful.project.corrections import clean_label
 from handful.project.database import FILE, SIDECARS, NotWritten, claim, explained
 from handful.project.events import Store
@@ -30,16 +31,15 @@ from handful.project.outputs import SORTED_FOLDER, check_output, marks, need_pro
 from handful.project.outputs import write_outputs as write_files
 from handful.project.pile import PILE, UPLOADS
 from handful.project.promotion import promote, share_after
-from handful.project.runs import WRONG, Run, run_of
+from handful.project.runs import Run, run_of
 from handful.project.sitting import Question, Sitting
 from handful.project.trust import Agree, refuse
 from handful.solving.check import Checked
 from handful.solving.groups import check_examples
 from handful.utils.files import in_brief, printable
-from handful.utils.interrupts import cleanup
 
 MAX_LISTED_ITEMS = 3  # items that an error names
-Saying = tuple[dict[str, Any], bool | None]  # options of `label_items` that are other ones now; see `_run`
+Options = dict[str, Any]  # of `label_items`
 REPORT = "report.html"
 
 
@@ -57,7 +57,8 @@ class Project:
         Called before files are used that a project of somebody else names. By default nobody agrees.
     **options
         For a new project: options of `label_items` (method, outlier_share, precision, ...), of `features.read` for
-        tables (label, embedding, ...), and the other fields of `handful.project.Job`.
+        tables (label, embedding, ...), and those of `handful label`: backbone, base, unknown, text, class_names,
+        formats, sort, strict, cache and engine.
 
     Examples
     --------
@@ -153,15 +154,9 @@ class Project:
             numbers = {name: item for item, name in sitting.names.items()}
             if missing := [name for name in labels if name not in numbers]:
                 raise _not_in_pile(missing)
-            clean = {
+            sitting.say({
                 numbers[name]: None if label is None else clean_label(label, name) for name, label in labels.items()
-            }
-            if not checking:
-                sitting.store.say(clean)
-                return
-            with sitting.store.write():
-                for item, label in clean.items():
-                    sitting.store.answer(sitting.run.id, item, WRONG, sitting.names[item], label)
+            })  # fmt: skip
 
     def undo(self) -> str:
         """Take back what was said last, and the runs after it; return what it was. `label` gives the answers again."""
@@ -236,15 +231,13 @@ class Project:
             The answers. `files` of the project are what was written.
         """
 
-        def say(store: Store, run: Run | None) -> Saying:
+        def say(store: Store, run: Run | None) -> Options:
             if run is not None:  # the answers to its check are examples, and undone with the run that follows
                 checks = store.usable_checks(run.id)
                 store.label(checks, "labelled by the check, for the next run", for_a_run=True)
-            return {}, None
+            return {}
 
-        return self._run(
-            say, corrections or {}, embedder, progress, output=output, unknown=unknown, formats=formats, sort=sort
-        )
+        return self._run(say, corrections or {}, embedder, progress, output, sort, unknown, formats)
 
     def promote(
         self,
@@ -282,7 +275,7 @@ class Project:
         """
         check_examples(examples)
 
-        def say(store: Store, run: Run | None) -> Saying:
+        def say(store: Store, run: Run | None) -> Options:
             if run is None or not run.facts["groups"]:
                 raise ValueError(
                     f"the unknowns of {in_brief(self.folder)} form no groups: there is no group to make a class of"
@@ -291,10 +284,10 @@ class Project:
             decision = {**stored_job(store, self.folder)[0].decision, **run.facts["decision"]}
             shares, is_estimated = share_after(store, run, decision, count)
             if outlier_share is not None:
-                return shares | {"outlier_share": outlier_share}, False
-            return shares, True if is_estimated else None
+                return shares | {"outlier_share": outlier_share, "share_kept": False}
+            return shares | ({"share_kept": True} if is_estimated else {})
 
-        return self._run(say, {}, embedder, progress, output=output, sort=sort)
+        return self._run(say, {}, embedder, progress, output, sort)
 
     def report(self) -> Path:
         """The report of the answers, `report.html`; it is made again if it is not there."""
@@ -311,32 +304,30 @@ class Project:
 
     def _run(
         self,
-        say: Callable[[Store, Run | None], Saying],
+        say: Callable[[Store, Run | None], Options],
         corrections: Mapping[str, str],
         embedder: Embedder | None,
         progress: Progress,
-        *,
         output: Path | None = None,
+        sort: str | None = None,
         unknown: Path | None = None,
         formats: Sequence[str] = (),
-        sort: str | None = None,
     ) -> Labelled:
         """Label the pile. What `say` and the corrections say is stored with the answers, or nothing is.
 
-        say: returns options of `label_items`, and whether the outlier share is that of before, less promoted groups
-        (None: as before).
+        say: returns options of `label_items`, and "share_kept": whether the outlier share is that of before, less
+        promoted groups.
         """
         place = self.folder if output is None else output
         in_place = self._new is None and place.absolute() == self.folder.absolute()
         with ExitStack() as stack:
-            stack.enter_context(_without_scratch_names(place))
-            store = stack.enter_context(closing(self._open() if in_place else self._copy(stack)))
+            store = stack.enter_context(closing(self._open() if in_place else self._copy()))
             transaction = stack.enter_context(ExitStack())
             transaction.enter_context(explained(store.path, writing=True))
             transaction.enter_context(store.write())
             job, text = (self._new, "") if self._new is not None else stored_job(store, self.folder)
             before = store.run()
-            more, share_kept = say(store, before)
+            options = say(store, before)
             if text:
                 check_trust(job, text, self.folder, self._agree)
             if sort is None and (not text or (in_place and (place / SORTED_FOLDER).is_dir())):
@@ -349,10 +340,12 @@ class Project:
             check_output(place, True, job.formats, job.sort)
             remember_job(store, job, text)
             earlier = {} if before is None else before.facts
-            decision = {**job.decision, **earlier.get("decision", {}), **more}
-            if share_kept is None:
-                share_kept = earlier.get("share_kept", False)
-            labelled = _solve(store, job, before, decision, share_kept, corrections, self.folder, embedder, progress)
+            share_kept = options.pop("share_kept", earlier.get("share_kept", False))
+            decision = {**job.decision, **earlier.get("decision", {}), **options}
+            tables = job.read(progress, embedder, self.folder / UPLOADS)
+            labelled, run = _solve(store, replace(job, decision=decision), *tables, corrections)
+            labelled.is_share_kept = share_kept
+            store.add_run(run.grouped({}, share_kept=share_kept))
 
             def keep(scratch: Path) -> None:
                 transaction.close()  # what was said and the answers are on the disk, before the outputs are moved
@@ -365,54 +358,38 @@ class Project:
             self.files = write_files(
                 labelled, place, formats=job.formats, sort=job.sort, job=view, progress=progress, before_move=keep
             )
-        if self._new is not None:
-            self._new = None
+        self._new = None
         return labelled
 
-    def _copy(self, stack: ExitStack) -> Store:
-        """A store in a scratch folder: new, or with all that this project has."""
-        scratch = Path(stack.enter_context(TemporaryDirectory(prefix="handful-", ignore_cleanup_errors=True)))
-        stack.enter_context(cleanup(lambda: rmtree(scratch)))
-        if self._new is None:
-            with closing(self._open()) as own:
-                own.copy_to(scratch / FILE)
-        return Store(scratch)
+    def _copy(self) -> Store:
+        """A store in memory: new, or with all that this project has."""
+        if self._new is not None:
+            return Store(None)
+        with closing(self._open()) as own:
+            return Store(None, own)
 
 
 def _solve(
-    store: Store,
-    job: Job,
-    before: Run | None,
-    decision: Mapping[str, Any],
-    share_kept: bool,
-    corrections: Mapping[str, str],
-    folder: Path,
-    embedder: Embedder | None,
-    progress: Progress,
-) -> Labelled:
-    """Read the items of a job, label them, and store the answers."""
-    examples, pile = job.read(progress, embedder, folder / UPLOADS)
+    store: Store, job: Job, examples: FeatureTable, pile: FeatureTable, corrections: Mapping[str, str]
+) -> tuple[Labelled, Run]:
+    """Label the items of a job by what was said, corrections too."""
     labels_of_all = [*map(str, examples.label_names), *[None] * len(pile)]
     all_ids = place_items(store, item_places(job, examples, pile), labels_of_all)
     example_ids, ids = all_ids[: len(examples)], all_ids[len(examples) :]
     row_of = {item: row for row, item in enumerate(ids.tolist())}
     marks_now = dict(zip(row_of, marks(pile), strict=True))
     corrected = _say_corrections(store, corrections, [printable(name) for name in pile.names], ids)
-    labels, names = store.said.labels, store.said.names()
+    before, labels, names = store.run(), store.said.labels, store.said.names()
     _check_examples(store, labels.keys() - corrected, marks_now)
     is_example = np.array([item in labels for item in example_ids.tolist()], bool)
-    examples = examples.take(is_example) if not is_example.all() else examples
-    new = [names[labels[item]] for item in example_ids[is_example].tolist()]
-    examples = examples.replace(labels=new) if new != examples.label_names else examples
+    examples = examples.take(is_example).replace(labels=[names[labels[item]] for item in example_ids[is_example]])
     pile_labels = {row: names[labels[item]] for item, row in row_of.items() if item in labels}
     store.describe_items({item: (printable(name), mark) for item, (name, mark) in marks_now.items()})
-    labelled = label_items(examples, pile, pile_labels=pile_labels, **decision)
-    labelled.is_share_kept = share_kept
-    facts = {"decision": dict(decision), "share_kept": share_kept, "detail": float(decision.get("group_detail", 0.0))}
-    store.add_run(run_of(labelled, ids, store.said, before, **facts))
     if (column := pile.source.get("text")) is not None:
         store.meta(text_column=str(column))
-    return labelled
+    labelled = label_items(examples, pile, pile_labels=pile_labels, **job.decision)
+    detail = float(job.decision.get("group_detail", 0.0))
+    return labelled, run_of(labelled, ids, store.said, before, decision=dict(job.decision), detail=detail)
 
 
 def _say_corrections(store: Store, corrections: Mapping[str, str], names: Sequence[str], ids: np.ndarray) -> set[int]:
@@ -451,15 +428,6 @@ def _check_examples(store: Store, examples: set[int], marks_now: Mapping[int, tu
             )
 
 
-@contextmanager
-def _without_scratch_names(place: Path) -> Iterator[None]:
-    """Let errors name the folder of the results, not a scratch file that a new project is first written to."""
-    try:
-        yield
-    except NotWritten as error:
-        raise OSError(ENOSPC, f"the results were not written: {error.reason}", str(place)) from None
-
-
 def _job_of(examples: Path, pile: Any, options: Mapping[str, Any], folder: Path) -> Job:
     """The job that the arguments of `Project` describe."""
     from handful.backbones.catalogue import concrete_name
@@ -484,7 +452,12 @@ def _job_of(examples: Path, pile: Any, options: Mapping[str, Any], folder: Path)
 
 def _put_into(store: Store, scratch: Path, folder: Path, stack: ExitStack) -> None:
     """Put the file of a new project among the outputs, in place of that of a project that is replaced."""
-    store.copy_to(scratch / FILE)
+    try:
+        with closing(sqlite3.connect(scratch / FILE)) as copy:
+            store.copy_to(copy)
+            copy.execute("PRAGMA journal_mode=WAL")  # as it is when it is opened
+    except sqlite3.Error as error:
+        raise OSError(ENOSPC, f"the results were not written: {error}", str(folder)) from None
     try:
         own = claim(folder)  # no other process has the old one open
         stack.callback(own.close)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from handful.core.parameters import AUTO, is_auto
@@ -19,10 +19,9 @@ def promote(store: Store, run: Run, names: Names, examples: int | None = None, j
     examples: how many of each group; by default as many as its size and kinds need. join: whether a name may be that of
     a class that exists: the group is added to it.
     """
-    labels, groups = (
-        store.said.labels,
-        _named_groups(run, names, [name for name, _ in store.said.classes.values()], join),
-    )
+    labels, groups = store.said.labels, _groups_of(run)
+    _check_keys(run, names)
+    check_names(names, groups, [name for name, _ in store.said.classes.values()] or [""], join)
     decisions = dict(zip(run.ids.tolist(), run.decisions.tolist(), strict=True))
     is_there = {item for item, facts in store.item_facts().items() if facts.state == "there"}
     codes, classes = store.codes_of(names.values())
@@ -37,39 +36,37 @@ def promote(store: Store, run: Run, names: Names, examples: int | None = None, j
         if not members:
             raise ValueError(f"all items of group {key} have a label already: label the pile again to see new groups")
         promoted.append([codes[name], members])
-        new |= {item: None for item in members if item in labels}
-        new |= dict.fromkeys(
-            members[: example_count(len(members), kinds) if examples is None else examples], codes[name]
-        )
+        count = example_count(len(members), kinds) if examples is None else examples
+        new |= {item: None for item in members if item in labels} | dict.fromkeys(members[:count], codes[name])
     how = "added to" if join else "made"
     words = ", ".join(f"{key} {how} class {name}" for key, name in names.items())
     store.label(new, text=f"group {words}", classes=classes, promoted=promoted)
     return sum(code is not None for code in new.values())
 
 
-def _named_groups(run: Run, names: Names, classes: Sequence[str], join: bool) -> dict[int | str, tuple[list[int], int]]:
-    """By the name of a group, or of a kind in it: the items, those that stand for all first, and how many kinds.
-
-    ValueError if a name or a number is wrong.
-    """
+def _groups_of(run: Run) -> dict[int | str, tuple[list[int], int]]:
+    """By the name of a group, or of a kind in it: the items, those that stand for all first, and how many kinds."""
     groups: dict[int | str, tuple[list[int], int]] = {}
-    facts = run.facts
-    for number, (items, first, parts) in enumerate(
-        zip(facts["groups"], facts["exemplars"], facts["parts"], strict=True), 1
-    ):
-        order = [*first, *sorted(set(items) - set(first))]
-        groups[number] = order, max(1, len(parts))
+    entries = zip(run.facts["groups"], run.facts["exemplars"], run.facts["parts"], strict=True)
+    for number, (items, first, parts) in enumerate(entries, 1):
+        groups[number] = [*first, *sorted(set(items) - set(first))], max(1, len(parts))
         groups |= {f"{number}.{k}": (list(part), 1) for k, part in enumerate(parts, 1)}
-    for key in names:
-        whole = int(str(key).partition(".")[0])
-        if key not in groups and whole in groups:
-            kinds = len(facts["parts"][whole - 1])
-            range_of_kinds = f"its kinds are {whole}.1 to {whole}.{kinds}" if kinds else "it looks like one kind"
-            raise ValueError(f"there is no {key} in group {whole}: {range_of_kinds}")
-        if isinstance(key, str) and whole in names:
-            raise ValueError(f"group {whole} is named, and {key} in it too: name the group or its kinds")
-    check_names(names, groups, classes or [""], join)
     return groups
+
+
+def _check_keys(run: Run, names: Names) -> None:
+    """Raise ValueError for a kind that is not there, or that is named beside its group."""
+    for key in names:
+        whole, _, kind = str(key).partition(".")
+        number = int(whole)
+        if not kind or not 1 <= number <= len(run.facts["parts"]):
+            continue
+        kinds = len(run.facts["parts"][number - 1])
+        if not 1 <= int(kind) <= kinds:
+            range_of_kinds = f"its kinds are {number}.1 to {number}.{kinds}" if kinds else "it looks like one kind"
+            raise ValueError(f"there is no {key} in group {number}: {range_of_kinds}")
+        if number in names:
+            raise ValueError(f"group {number} is named, and {key} in it too: name the group or its kinds")
 
 
 def share_after(store: Store, run: Run, decision: Mapping[str, Any], examples: int) -> tuple[dict[str, Any], bool]:

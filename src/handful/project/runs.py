@@ -1,14 +1,14 @@
-"""A run: the pile solved from the labels so far, with decisions at any threshold."""
+"""A run: the answers for the pile from the labels so far, with decisions at any threshold, and how it is stored."""
 
 from __future__ import annotations
 
 import io
 import json
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,16 +16,15 @@ import numpy as np
 from handful.core.answers import Answers, ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.decide import MIN_PILE_ITEMS
-from handful.project.pile import Pile
 from handful.project.summary import Comparison, compare
+from handful.solving import check
+from handful.solving.groups import Group
 from handful.utils.shares_in_words import about, is_low, percent, right_in_words, span
 
 if TYPE_CHECKING:
     from handful.project.events import Said
     from handful.project.labelling import Labelled
-    from handful.project.state import State
 
-MAX_ID = 2**53 - 1  # the largest whole number that JavaScript has
 NONE = -1  # no label, no decision
 UNKNOWN = 0  # the code of items that belong to no class
 WRONG = -1  # an answer to a check: the label is wrong, and nothing says what is right
@@ -34,7 +33,7 @@ MAX_ASKED_ITEMS = 100  # items that are worth asking about
 GroupFacts = dict[str, list[Any]]  # groups, exemplars and parts of groups, by id
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """The answers for the n items that had no label, from the N classes that had examples."""
 
@@ -150,71 +149,20 @@ class Run:
         return ". ".join(parts) + "."
 
 
-@dataclass(frozen=True, eq=False)
-class RowAnswers:
-    """The answers of a run by the rows of a pile; NONE or NaN where the run has none."""
-
-    decision: np.ndarray  # [n]
-    confidence: np.ndarray
-    p_unknown: np.ndarray
-    score: np.ndarray
-    changed: np.ndarray  # bool
-    group: np.ndarray  # 0 for none
-    place: np.ndarray  # [n] the row in the run's arrays, NONE
-    given: np.ndarray  # [n] the label that the run started from, NONE
-    groups: dict[int, np.ndarray]  # rows, the most central first
-
-    @classmethod
-    def of(cls, run: Run | None, pile: Pile, classes: Any) -> RowAnswers:
-        """The answers of a run, in the order of the pile's rows."""
-        n = len(pile)
-        decision, place, given, group = np.full(n, NONE), np.full(n, NONE), np.full(n, NONE), np.zeros(n, int)
-        confidence, p_unknown, score = (np.full(n, np.nan) for _ in range(3))
-        changed = np.zeros(n, bool)
-        groups: dict[int, np.ndarray] = {}
-        if run is not None:
-            for item, code in zip(run.given_ids.tolist(), run.given.tolist(), strict=True):
-                if item in pile.row:
-                    given[pile.row[item]] = code
-            rows = np.array([pile.row.get(item, NONE) for item in run.ids.tolist()], int)
-            here = np.flatnonzero(rows >= 0)
-            rows = rows[here]
-            answers, codes = run.answers, run.decisions
-            codes = np.where(np.isin(codes, [UNKNOWN, *classes]), codes, NONE)  # its class may have been deleted
-            decision[rows], place[rows], changed[rows] = codes[here], here, run.changed[here]
-            confidence[rows], score[rows] = answers.confidence[here], answers.doubts[here]
-            if answers.p_unknown is not None:
-                p_unknown[rows] = answers.p_unknown[here]
-            for number, items in enumerate(run.facts["groups"], 1):
-                members = np.array([pile.row[item] for item in items if item in pile.row], int)
-                members = members[decision[members] == UNKNOWN]
-                if len(members):
-                    groups[number], group[members] = members, number
-        return cls(decision, confidence, p_unknown, score, changed, group, place, given, groups)
+@lru_cache(maxsize=2)
+def check_order(run: Run, seed: int = 0) -> list[int]:
+    """All items of a run in the order in which a check asks for them. It does not depend on the answers."""
+    order: list[int] = run.ids[check.draw_sample(run.answers, len(run.ids), seed=seed)].tolist()
+    return order
 
 
-def solve_pile(state: State, *, method: str, outlier_share: float | str, step: Callable[[int], None]) -> Run:
-    """Label the items without a label. `step` is called between the four steps, with 0 to 3, and may raise to stop."""
-    from handful.project.labelling import label_items
-    from handful.report.plane import on_plane
-
-    step(0)
-    pile, labels, names = state.pile, state.labels, state.said.names()
-    is_input = pile.ready & pile.usable
-    example_rows = np.flatnonzero(is_input & (labels != NONE))  # UNKNOWN: an example of no class
-    rest = np.flatnonzero(is_input & (labels == NONE))
-    check_enough(labels[is_input], state.classes, pile.noun)
-    if not len(rest):
-        raise ValueError(f"every {pile.noun} has a label: there is nothing left to label")
-    examples = pile.items(example_rows, [names[code] for code in labels[example_rows].tolist()])
-    detail = 0.0 if state.run is None else state.run.facts["detail"]
-    labelled = label_items(examples, pile.items(rest), method=method, outlier_share=outlier_share, group_detail=detail)
-    step(1)
-    run = run_of(labelled, pile.ids[rest], state.said, state.run, detail=float(detail))
-    step(2)
-    flat = on_plane(np.concatenate([labelled.pile.features, examples.features])).astype(np.float32)
-    step(3)
-    return replace(run, map_ids=pile.ids[np.concatenate([rest, example_rows])], flat=flat)
+@lru_cache(maxsize=2)
+def checked(run: Run, answers: frozenset[tuple[int, int]]) -> check.Checked:
+    """How many labels are right, by the (item, answer) of a check; classes are given by their numbers."""
+    place = {item: k for k, item in enumerate(run.ids.tolist())}
+    words: dict[int, Any] = {WRONG: check.WRONG, UNKNOWN: UNKNOWN_NAME}
+    truth = {place[item]: words.get(answer, answer) for item, answer in answers if item in place}
+    return check.check_answers(run.answers, truth)
 
 
 def run_of(labelled: Labelled, ids: np.ndarray, said: Said, before: Run | None, **facts: Any) -> Run:
@@ -268,15 +216,7 @@ def _compared(before: Run, run: Run, said: Said) -> Comparison | None:
     return compare([old[item] for item in place], [new[item] for item in place], groups)
 
 
-def check_enough(labels: np.ndarray, classes: Mapping[int, Any], noun: str = "item") -> None:
-    """Raise ValueError if there is no class or no example; noun: what an item is called."""
-    if not classes:
-        raise ValueError("there are no classes yet: add one and give it a few examples first")
-    if not (labels > UNKNOWN).any():
-        raise ValueError(f"no class has an example yet: label a few {noun}s of each class first")
-
-
-def facts_of(groups: Sequence[Any]) -> GroupFacts:
+def facts_of(groups: Sequence[Group]) -> GroupFacts:
     """Groups whose items are ids, as facts of a run."""
     return {
         "groups": [group.items.tolist() for group in groups],
@@ -287,10 +227,8 @@ def facts_of(groups: Sequence[Any]) -> GroupFacts:
     }
 
 
-def groups_of(facts: Mapping[str, Any]) -> list[Any]:
-    """The groups that `facts_of` made facts of, as `handful.solving.groups.Group`."""
-    from handful.solving.groups import Group
-
+def groups_of(facts: Mapping[str, Any]) -> list[Group]:
+    """The groups that `facts_of` made facts of."""
     entries = zip(facts["groups"], facts["exemplars"], facts["parts"], strict=True)
 
     def group(number: int, items: Any, span: Any, kinds: Sequence[Any] = ()) -> Group:
@@ -304,22 +242,15 @@ def groups_of(facts: Mapping[str, Any]) -> list[Any]:
 
 # Kind of number, and the shape: n items, N classes, m items on the map, k labels
 SHAPES: dict[str, tuple[str, tuple[str | int, ...]]] = {
-    "classes": ("i", ("N",)),
-    "ids": ("i", ("n",)),
-    "probabilities": ("f", ("n", "N")),
-    "scores": ("f", ("n",)),
-    "p_unknown": ("f", ("n",)),  # NaN where scores only rank
-    "previous": ("i", ("n",)),
-    "map_ids": ("i", ("m",)),
-    "flat": ("f", ("m", 2)),
-    "given_ids": ("i", ("k",)),
-    "given": ("i", ("k",)),
-}
+    "classes": ("i", ("N",)), "ids": ("i", ("n",)), "probabilities": ("f", ("n", "N")), "scores": ("f", ("n",)),
+    "p_unknown": ("f", ("n",)), "previous": ("i", ("n",)), "map_ids": ("i", ("m",)), "flat": ("f", ("m", 2)),
+    "given_ids": ("i", ("k",)), "given": ("i", ("k",)),
+}  # fmt: skip
 NUMBER = int | float
-FACTS: dict[str, Any] = {  # by name a type, or a list of one
+FACTS: dict[str, Any] = {
     "method": str, "is_probability": bool, "share": NUMBER, "share_low": NUMBER | None, "share_high": NUMBER | None,
-    "share_told": bool, "groups": [[int]], "exemplars": [[int]], "parts": [[[int]]], "left_out": [str], "again": bool,
-    "detail": NUMBER, "notice": str, "min_confidence": NUMBER, "asking": [int], "decision": dict, "share_kept": bool,
+    "share_told": bool, "groups": list, "exemplars": list, "parts": list, "left_out": list, "again": bool,
+    "detail": NUMBER, "notice": str, "min_confidence": NUMBER, "asking": list, "decision": dict, "share_kept": bool,
 }  # fmt: skip
 
 
@@ -336,37 +267,18 @@ def _read_arrays(data: bytes) -> dict[str, np.ndarray]:
         fits = array.dtype.kind == kind and array.ndim == len(shape)
         if not fits or any(sizes.setdefault(side, n) != n for side, n in zip(shape, array.shape, strict=True)):
             raise ValueError(f"its array {name} does not fit the others")
-        if name != "p_unknown" and not np.isfinite(array).all():
-            raise ValueError(f"its array {name} has values that are no numbers")
-    if not sizes["n"] or not sizes["N"]:
-        raise ValueError("it has no item or no class")
+    if not sizes["n"] or not sizes["N"] or not np.isfinite(arrays["scores"]).all():
+        raise ValueError("it has no items, no classes, or scores that are no numbers")
     return arrays
 
 
 def _read_facts(text: str) -> dict[str, Any]:
-    """Read the facts of a run; raise ValueError if they are not valid."""
-    facts: dict[str, Any]
+    """Read the facts of a run; raise ValueError if one is of another type."""
     try:
-        facts = json.loads(text)
-    except (ValueError, RecursionError):
-        raise ValueError("its facts are not JSON") from None
-    facts = facts if isinstance(facts, dict) else {}
-    for name, kind in FACTS.items():
-        if not _fits(facts.get(name), kind):
-            raise ValueError(f"its fact {name} has a value that no run gives")
-    if not len(facts["groups"]) == len(facts["exemplars"]) == len(facts["parts"]):
-        raise ValueError("its groups do not fit together")
+        facts: dict[str, Any] = json.loads(text)
+        wrong = [name for name, kind in FACTS.items() if not isinstance(facts[name], kind)]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ValueError("its facts are damaged") from None
+    if wrong:
+        raise ValueError(f"its fact {wrong[0]} has a value that no run gives")
     return facts
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of a type.
-
-    >>> _fits([[1, 2], []], [[int]]), _fits([["a"]], [[int]]), _fits(True, int)
-    (True, False, False)
-    """
-    if isinstance(kind, list):
-        return isinstance(value, list) and all(_fits(one, kind[0]) for one in value)
-    if isinstance(value, bool) or (isinstance(value, float) and not np.isfinite(value)):
-        return kind is bool and isinstance(value, bool)
-    return isinstance(value, kind)

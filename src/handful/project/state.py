@@ -1,61 +1,67 @@
-"""What the page shows of a project at one moment."""
+"""What the page of the workbench shows of a project at one moment, by the rows of its pile."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from handful.core.checks import UNKNOWN_NAME
 from handful.features.labels import NDArray
 from handful.project.events import Class, Said, Store
 from handful.project.pile import Pile
 from handful.project.refusal import Refusal
-from handful.project.runs import NONE, UNKNOWN, WRONG, RowAnswers, Run
-
-FIRST_SAMPLE = 10  # items that a check asks for first
+from handful.project.runs import NONE, UNKNOWN, Run, checked
+from handful.solving.check import Checked
 
 
 @dataclass(frozen=True, eq=False)
-class Checks:
-    """The answers that a person gave for items of a run: a class, UNKNOWN, or WRONG. They are no labels."""
+class RowAnswers:
+    """The answers of a run by the rows of a pile; NONE or NaN where the run has none."""
 
-    run: Run
-    answers: dict[int, int]  # by item
+    decision: NDArray  # [n]
+    confidence: NDArray
+    p_unknown: NDArray
+    score: NDArray
+    changed: NDArray  # bool
+    group: NDArray  # 0 for none
+    place: NDArray  # [n] the row in the run's arrays, NONE
+    given: NDArray  # [n] the label that the run started from, NONE
+    groups: dict[int, NDArray]  # rows, the most central first
 
-    @cached_property
-    def measured(self) -> Any:
-        """What the answers say of all labels, a `handful.solving.check.Checked`; None if there are none."""
-        place = {item: k for k, item in enumerate(self.run.ids.tolist())}
-        by_place = {place[item]: answer for item, answer in self.answers.items() if item in place}
-        if not by_place:
-            return None
-        from handful.solving import check
 
-        words: dict[int, Any] = {WRONG: check.WRONG, UNKNOWN: UNKNOWN_NAME}
-        return check.check_answers(self.run.answers, {k: words.get(answer, answer) for k, answer in by_place.items()})
+@lru_cache(maxsize=2)  # a label changes none of it
+def answers_by_row(run: Run | None, pile: Pile, classes: frozenset[int]) -> RowAnswers:
+    """The answers of a run for a pile; decisions for classes that were deleted are left out."""
+    n = len(pile)
+    decision, place, given, group = np.full(n, NONE), np.full(n, NONE), np.full(n, NONE), np.zeros(n, int)
+    confidence, p_unknown, score = (np.full(n, np.nan) for _ in range(3))
+    changed = np.zeros(n, bool)
+    groups: dict[int, NDArray] = {}
+    if run is not None:
+        put_codes(given, pile, run.given_ids, run.given)
+        rows = np.array([pile.row.get(item, NONE) for item in run.ids.tolist()], int)
+        here = np.flatnonzero(rows >= 0)
+        rows = rows[here]
+        codes = np.where(np.isin(run.decisions, [UNKNOWN, *classes]), run.decisions, NONE)
+        decision[rows], place[rows], changed[rows] = codes[here], here, run.changed[here]
+        confidence[rows], score[rows] = run.answers.confidence[here], run.answers.doubts[here]
+        if run.answers.p_unknown is not None:
+            p_unknown[rows] = run.answers.p_unknown[here]
+        for number, items in enumerate(run.facts["groups"], 1):
+            members = np.array([pile.row[item] for item in items if item in pile.row], int)
+            members = members[decision[members] == UNKNOWN]
+            if len(members):
+                groups[number], group[members] = members, number
+    return RowAnswers(decision, confidence, p_unknown, score, changed, group, place, given, groups)
 
-    @cached_property
-    def order(self) -> list[int]:
-        """All items of the run in the order in which to ask. It does not depend on the answers."""
-        from handful.solving.check import draw_sample
 
-        run = self.run
-        return [int(item) for item in run.ids[draw_sample(run.answers, len(run.ids), seed=0)]]
-
-    def trust(self) -> dict[str, Any]:
-        """How many labels should be right, or are right by the check, for JSON."""
-        checked = self.measured
-        if checked is None:
-            return {"sentence": self.run.expected_in_words(), "is_measured": False, "checked": 0, "details": [],
-                    "more_to_halve": 0, "classes": []}  # fmt: skip
-        return {
-            "sentence": checked.sentences[0], "is_measured": True, "checked": checked.answers,
-            "details": checked.sentences[1:], "more_to_halve": checked.more_to_halve,
-            "classes": [{"class": int(number), **one._asdict()} for number, one in checked.by_class.items()],
-        }  # fmt: skip
+def put_codes(codes: NDArray, pile: Pile, items: NDArray, values: NDArray) -> None:
+    """Write the labels or decisions of items into `codes` [n]; items that are gone are left out."""
+    for item, value in zip(items.tolist(), values.tolist(), strict=True):
+        if item in pile.row:
+            codes[pile.row[item]] = value
 
 
 @dataclass(frozen=True)
@@ -64,34 +70,24 @@ class State:
 
     pile: Pile
     said: Said
-    labels: np.ndarray  # [n] the class that a person gave each item, or NONE
+    labels: NDArray  # [n] the class that a person gave each item, or NONE
     run: Run | None
     row_answers: RowAnswers
-    checks: Checks | None  # of the run
+    checked: Checked | None  # what the answers to the check of the run say; None if there are none
     skipped: tuple[tuple[str, str], ...]  # names of files, and why
 
     @classmethod
-    def of(
-        cls, store: Store, pile: Pile, skipped: tuple[tuple[str, str], ...] = (), before: State | None = None
-    ) -> State:
-        """What a store has now. before: the state of before, for what need not be computed again."""
-        said, run, checks = store.said, store.run(), None
+    def of(cls, store: Store, pile: Pile, skipped: tuple[tuple[str, str], ...] = ()) -> State:
+        """What a store has now."""
+        said, run, measured = store.said, store.run(), None
         labels = np.full(len(pile), NONE)
         for item, code in said.labels.items():
             if item in pile.row:  # otherwise the item is gone; its label stays in the store
                 labels[pile.row[item]] = code
-        same = before if before is not None and before.run is run else None
-        if same is not None and same.pile is pile and same.classes.keys() == said.classes.keys():
-            row_answers = same.row_answers
-        else:
-            row_answers = RowAnswers.of(run, pile, said.classes)
-        if run is not None:
-            answers = said.checks.get(run.id, {})
-            old = None if same is None else same.checks
-            checks = old if old is not None and old.answers == answers else Checks(run, answers)
-            if before is not None:
-                _ = checks.measured  # it takes a third of a second, which an event must not wait for
-        return cls(pile, said, labels, run, row_answers, checks, skipped)
+        if run is not None and (answers := said.checks.get(run.id)):
+            measured = checked(run, frozenset(answers.items()))  # here: it takes a third of a second
+        row_answers = answers_by_row(run, pile, frozenset(said.classes))
+        return cls(pile, said, labels, run, row_answers, measured, skipped)
 
     @property
     def classes(self) -> dict[int, Class]:
@@ -99,12 +95,10 @@ class State:
         return self.said.classes
 
     @cached_property
-    def worth_asking(self) -> np.ndarray:
+    def worth_asking(self) -> NDArray:
         """The rows whose label would help the next run most, in the order to ask."""
-        if self.run is None:
-            return np.zeros(0, int)
-        rows = [self.pile.row[item] for item in self.run.facts["asking"] if item in self.pile.row]
-        return np.array([row for row in rows if self.pile.usable[row] and self.labels[row] == NONE], int)
+        rows = self.usable_rows([] if self.run is None else self.run.facts["asking"])
+        return np.asarray(rows[self.labels[rows] == NONE])
 
     def row_of(self, item: int) -> int:
         """The row of an item; Refusal if there is no such item."""
@@ -113,10 +107,10 @@ class State:
             raise Refusal(f"there is no {self.pile.noun} with the number {item}", 404)
         return row
 
-    def usable_rows(self, items: list[int]) -> NDArray:
+    def usable_rows(self, items: Sequence[int]) -> NDArray:
         """The rows of those items that exist and can be opened."""
-        rows = [self.pile.row[item] for item in items if item in self.pile.row]
-        return np.array([row for row in rows if self.pile.usable[row]], int)
+        rows = np.array([self.pile.row[item] for item in items if item in self.pile.row], int)
+        return np.asarray(rows[self.pile.usable[rows]])
 
     def last_run(self) -> Run:
         """The run that is shown; Refusal if there is none."""
@@ -126,5 +120,6 @@ class State:
 
     def usable_checks(self, store: Store) -> dict[int, int]:
         """The answers to the check of the run that can become labels, by item."""
-        answers = store.usable_checks(self.last_run().id).items()
-        return {item: code for item, code in answers if item in self.pile.row and self.pile.usable[self.pile.row[item]]}
+        answers = store.usable_checks(self.last_run().id)
+        usable = self.pile.ids[self.usable_rows(list(answers))].tolist()
+        return {item: answers[item] for item in usable}

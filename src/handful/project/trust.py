@@ -15,8 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
-from handful.utils.files import write_whole
+from handful.utils.files import in_brief, write_whole
 
 MAX_NAME_CHARACTERS = 200  # of a model in a sentence
 
@@ -65,16 +66,14 @@ def _place_of(parts: Sequence[str]) -> Path:
     return cache_folder() / "agreed" / sha256(text).hexdigest()
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(NamedTuple):
     """A model that is not built in: its file with all links followed, or a name such as timm:<model>, and a digest."""
 
     name: str
     digest: str  # of the file and of those that belong to it; "" if the model is only a name
 
     def __str__(self) -> str:
-        text = repr(self.name)
-        return text if len(text) <= MAX_NAME_CHARACTERS else f"{text[:100]}...{text[-97:]}"
+        return in_brief(self.name, MAX_NAME_CHARACTERS)
 
 
 def model_of(backbone: str | None) -> Model | None:
@@ -95,9 +94,8 @@ def model_of(backbone: str | None) -> Model | None:
         return None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ValueError(
-            f"the model file {Model(real, '')} cannot be read ({reason}): name another with --backbone"
-        ) from None
+        sentence = f"the model file {in_brief(real)} cannot be read ({reason}): name another with --backbone"
+        raise ValueError(sentence) from None
 
 
 def agreed_model(backbone: str | None, is_named: bool, agree: Agree) -> Model | None:

@@ -4,36 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from handful.features.labels import NDArray
 from handful.project.pile import Pile, folded
 from handful.project.refusal import Refusal
-from handful.project.runs import NONE, UNKNOWN, RowAnswers, Run
-from handful.project.state import State
+from handful.project.runs import NONE, UNKNOWN, Run, check_order
+from handful.project.state import RowAnswers, State, put_codes
+from handful.solving.groups import example_count
 
 if TYPE_CHECKING:
     from handful.project.live import LiveProject
 
 VIEWS = "all, unlabelled, examples, class:ID, unknown, unsure, ask, changed, group:N or moved:RUN:RUN[:FROM:TO]"
+NUMBERED = re.compile(r"(class|group):\d{1,15}|moved(:\d{1,15}:\d{1,15}){1,2}", re.ASCII)
 NEAREST_EXAMPLES = 5  # that the page shows beside an item
 MAX_LISTED_CHARACTERS, MAX_SHOWN_CHARACTERS = 500, 100_000  # of a text in a list, and of one that is shown alone
 MAX_SHOWN_COLUMNS = 30
-MOVED = re.compile(r"moved:([0-9]{1,15}):([0-9]{1,15})(?::([0-9]{1,15}):([0-9]{1,15}))?")
 MAX_COMPARED_TEXTS = 10_000  # of all groups, and of other texts: more take seconds and give the same words
 MIN_GROUP_TEXTS = 20
-# They are found once for the answers of a run at a threshold, and stay the same while a person labels
-_names: WeakKeyDictionary[RowAnswers, dict[int, str]] = WeakKeyDictionary()
 
 
 def rows_of(
     project: LiveProject, state: State, view: str = "all", search: str = "", similar: int | None = None
 ) -> NDArray:
     """The rows of a view, in its order."""
-    rows = _moved_rows(project, state, view) if view.startswith("moved:") else _view(state, view)
+    rows = _view(project, state, view)
     if search:
         search_text = search.casefold() if state.pile.texts is None else folded(search)
         rows = rows[[search_text in state.pile.folded[i] for i in rows.tolist()]]
@@ -48,73 +47,69 @@ def rows_of(
     return rows
 
 
-def _view(state: State, view: str) -> NDArray:
+def _view(project: LiveProject, state: State, view: str) -> NDArray:
     pile, labels, answers = state.pile, state.labels, state.row_answers
-    by_name = np.argsort(pile.rank)
-    by_name = by_name[pile.usable[by_name]]
-    free = labels[by_name] == NONE
-    if view == "all":
-        return by_name
-    if view == "unlabelled":
-        return np.asarray(by_name[free])
-    if view == "examples":
-        return np.asarray(by_name[~free])
-    if view == "unknown":
-        return _labelled_first(
-            by_name, labels == UNKNOWN, free, answers.decision == UNKNOWN, answers.confidence, answers.score
-        )
-    if view == "unsure":
-        return _least_sure_first(by_name[free & (answers.decision[by_name] != NONE)], answers.confidence)
+    rows = np.argsort(pile.rank)
+    rows = rows[pile.usable[rows]]  # by name
+    free = labels[rows] == NONE
+    if view in ("all", "unlabelled", "examples"):
+        return np.asarray(rows if view == "all" else rows[free] if view == "unlabelled" else rows[~free])
+    if view in ("unsure", "changed"):
+        is_shown = answers.changed if view == "changed" else answers.decision != NONE
+        rows = rows[free & is_shown[rows]]
+        return np.asarray(rows[np.argsort(answers.confidence[rows], kind="stable")])
     if view == "ask":
         return state.worth_asking
-    if view == "changed":
-        return _least_sure_first(by_name[free & answers.changed[by_name]], answers.confidence)
-    if (match := re.fullmatch(r"(class|group):([0-9]{1,15})", view)) is None:
+    if view != "unknown" and NUMBERED.fullmatch(view) is None:
         raise Refusal(f"there is no such view: use {VIEWS}", 400)
-    number = int(match[2])
-    if match[1] == "group":
-        if number not in answers.groups:
-            raise Refusal(f"there is no group {number} now: the last run, or its threshold, has changed them", 404)
-        group = answers.groups[number]
+    kind, *numbers = view.split(":")
+    codes = [int(number) for number in numbers] or [UNKNOWN]
+    if kind == "moved":
+        before, after = (_codes(project.store.stored_run(number), pile) for number in codes[:2])
+        is_moved = (before != NONE) & (after != NONE) & (before != after)
+        if codes[2:]:
+            is_moved &= (before == codes[2]) & (after == codes[3])
+        return np.asarray(rows[is_moved[rows]])
+    code = codes[0]
+    if kind == "group":
+        if code not in answers.groups:
+            raise Refusal(f"there is no group {code} now: the last run, or its threshold, has changed them", 404)
+        group = answers.groups[code]
         return np.asarray(group[pile.usable[group]])
-    if number not in state.classes:
-        raise Refusal(f"there is no class {number}: it may have been deleted", 404)
-    is_decided = answers.decision == number
-    return _labelled_first(by_name, labels == number, free, is_decided, answers.confidence, -answers.score)
-
-
-def _least_sure_first(rows: NDArray, confidence: NDArray) -> NDArray:
-    return np.asarray(rows[np.argsort(confidence[rows], kind="stable")])
-
-
-def _labelled_first(
-    rows: NDArray, is_labelled: NDArray, free: NDArray, decided: NDArray, confidence: NDArray, tie: NDArray
-) -> NDArray:
-    """The items that a person labelled, then those that the run decided, the most confident first."""
-    rest = rows[free & decided[rows]]
-    return np.concatenate([rows[is_labelled[rows]], rest[np.lexsort((-tie[rest], -confidence[rest]))]])
+    if kind == "class" and code not in state.classes:
+        raise Refusal(f"there is no class {code}: it may have been deleted", 404)
+    # The items that a person labelled, then those that the run decided, the most confident first
+    rest = rows[free & (answers.decision[rows] == code)]
+    score = answers.score[rest] if code == UNKNOWN else -answers.score[rest]
+    return np.concatenate([rows[labels[rows] == code], rest[np.lexsort((-score, -answers.confidence[rest]))]])
 
 
 def describe(state: State, rows: NDArray) -> list[dict[str, Any]]:
     """Items for JSON."""
-    answers, pile = state.row_answers, state.pile
-    columns = zip(
-        pile.ids[rows].tolist(), [pile.names[i] for i in rows.tolist()], state.labels[rows].tolist(),
-        answers.decision[rows].tolist(), answers.confidence[rows].tolist(), answers.p_unknown[rows].tolist(),
-        answers.score[rows].tolist(), answers.group[rows].tolist(), answers.changed[rows].tolist(),
-        strict=True,
-    )  # fmt: skip
-    described = [
-        {
-            "id": item, "name": name, "class": _or_none(label), "decision": _or_none(decision),
-            "confidence": _number(sure), "p_unknown": _number(p), "score": _number(score), "group": group or None,
-            "changed": changed and label == NONE,
-        }
-        for item, name, label, decision, sure, p, score, group, changed in columns
-    ]  # fmt: skip
+    answers, pile, labels = state.row_answers, state.pile, state.labels[rows]
+    columns: dict[str, list[Any]] = {
+        "id": pile.ids[rows].tolist(),
+        "name": [pile.names[i] for i in rows.tolist()],
+        "class": [_or_none(code) for code in labels.tolist()],
+        "decision": [_or_none(code) for code in answers.decision[rows].tolist()],
+        "confidence": _numbers(answers.confidence[rows]),
+        "p_unknown": _numbers(answers.p_unknown[rows]),
+        "score": _numbers(answers.score[rows]),
+        "group": [number or None for number in answers.group[rows].tolist()],
+        "changed": (answers.changed[rows] & (labels == NONE)).tolist(),
+    }
+    described = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     if pile.texts is None:
         return described
     return [one | beginning(pile.texts[i]) for one, i in zip(described, rows.tolist(), strict=True)]
+
+
+def _or_none(code: int) -> int | None:
+    return None if code == NONE else code
+
+
+def _numbers(values: NDArray) -> list[float | None]:
+    return [None if value != value else value for value in values.tolist()]
 
 
 def beginning(text: str, max_characters: int = MAX_LISTED_CHARACTERS) -> dict[str, Any]:
@@ -151,14 +146,6 @@ def probabilities(state: State, row: int) -> dict[int, float]:
     return {code: p for code, p in zip(run.answers.classes.tolist(), values, strict=True) if code in state.classes}
 
 
-def _or_none(code: int) -> int | None:
-    return None if code == NONE else code
-
-
-def _number(value: float) -> float | None:
-    return None if value != value else value
-
-
 def places(state: State) -> dict[str, Any]:
     """The map of the last run, without items that are gone."""
     run = state.run
@@ -169,46 +156,41 @@ def places(state: State) -> dict[str, Any]:
     return {"ids": run.map_ids[here].tolist(), "x": x, "y": y}
 
 
-def group_names(state: State) -> dict[int, str]:
+@lru_cache(maxsize=2)  # they stay the same while a person labels
+def group_names(pile: Pile, answers: RowAnswers) -> dict[int, str]:
     """The names of groups by number; a group whose texts share no telling words has none, nor has one of pictures."""
-    pile, answers = state.pile, state.row_answers
     if pile.texts is None or not answers.groups:
         return {}
-    if (names := _names.get(answers)) is None:
-        from handful.solving.telling_words import telling_words
+    from handful.solving.telling_words import telling_words
 
-        most = max(MIN_GROUP_TEXTS, MAX_COMPARED_TEXTS // len(answers.groups))
-        members = [group[pile.usable[group]][:most] for group in answers.groups.values()]  # the most central first
-        usable = np.flatnonzero(pile.usable)
-        others = usable[:: 1 + len(usable) // MAX_COMPARED_TEXTS]
-        rows = np.unique(np.concatenate([others, *members]))
-        groups = [np.searchsorted(rows, group) for group in members]
-        words = telling_words([pile.texts[i] for i in rows.tolist()], groups)
-        names = {number: ", ".join(some) for number, some in zip(answers.groups, words, strict=True) if some}
-        _names[answers] = names
-    return names
+    most = max(MIN_GROUP_TEXTS, MAX_COMPARED_TEXTS // len(answers.groups))
+    members = [group[pile.usable[group]][:most] for group in answers.groups.values()]  # the most central first
+    usable = np.flatnonzero(pile.usable)
+    others = usable[:: 1 + len(usable) // MAX_COMPARED_TEXTS]
+    rows = np.unique(np.concatenate([others, *members]))
+    words = telling_words([pile.texts[i] for i in rows.tolist()], [np.searchsorted(rows, group) for group in members])
+    return {number: ", ".join(some) for number, some in zip(answers.groups, words, strict=True) if some}
 
 
 def groups(state: State) -> list[dict[str, Any]]:
     """The groups of unknowns at this threshold, without items that have got a label."""
-    from handful.solving.groups import example_count
-
-    descriptions, names = [], group_names(state)
+    descriptions, names = list[dict[str, Any]](), group_names(state.pile, state.row_answers)
     for number, rows in state.row_answers.groups.items():
-        free = rows[(state.labels[rows] == NONE) & state.pile.usable[rows]]
-        ids = state.pile.ids[free].tolist()
+        ids = state.pile.ids[rows[(state.labels[rows] == NONE) & state.pile.usable[rows]]].tolist()
         if ids:
-            kinds = max(1, len(state.run.facts["parts"][number - 1])) if state.run is not None else 1
-            own = {"number": number, "name": names.get(number, f"group {number}"), "size": len(ids), "kinds": kinds}
-            own |= {"examples": example_count(len(ids), kinds)}
-            descriptions.append(own | {"representative": ids[0], "items": ids})
+            kinds = max(1, len(state.last_run().facts["parts"][number - 1]))
+            descriptions.append({
+                "number": number, "name": names.get(number, f"group {number}"), "size": len(ids), "kinds": kinds,
+                "examples": example_count(len(ids), kinds), "representative": ids[0], "items": ids,
+            })  # fmt: skip
     return descriptions
 
 
 def describe_state(state: State) -> dict[str, Any]:
     """The part of GET /project that follows from the state."""
     usable, labels, said = state.pile.usable, state.labels, state.said
-    examples, counts = _count_classes(labels[usable]), _count_classes(_settled(state)[usable])
+    settled = np.where(labels != NONE, labels, state.row_answers.decision)
+    examples, counts = _count_classes(labels[usable]), _count_classes(settled[usable])
     return {
         "items": int(usable.sum()), "ready": int((state.pile.ready & usable).sum()), "skipped": len(state.skipped),
         "classes": [
@@ -221,21 +203,38 @@ def describe_state(state: State) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _count_classes(codes: NDArray) -> dict[int, int]:
+    """The number of items of each class, and of UNKNOWN."""
+    numbers, counts = np.unique(codes[codes >= UNKNOWN], return_counts=True)
+    return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+
+
 def describe_run(state: State) -> dict[str, Any]:
     """Return the facts of the run that is shown, for JSON."""
-    run = state.run
-    assert run is not None
-    facts = {name: run.facts[name] for name in ("method", "share", "share_low", "share_high", "share_told")}
-    own = {"id": run.id, "made": run.made, "sentence": run.sentence(), "threshold": run.threshold}
-    own |= {"group_detail": run.facts["detail"], "notice": run.facts["notice"]}
-    own |= {"can_take_back": bool(run.facts["notice"]) and state.said.can_take_back(), "outdated": outdated(state)}
+    run = state.last_run()
     precision, expected = run.answers.expected_precision, run.expected
-    own |= {
+    return {
+        "id": run.id, "made": run.made, "sentence": run.sentence(), "threshold": run.threshold,
+        "group_detail": run.facts["detail"], "notice": run.facts["notice"],
+        "can_take_back": bool(run.facts["notice"]) and state.said.can_take_back(), "outdated": outdated(state),
         "expected_precision": None if precision is None or np.isnan(precision) else precision,
         "expected": [{"class": n, **expected[n]._asdict()} for n in state.classes if n in expected],
-    }
-    assert state.checks is not None
-    return own | facts | {"counts": run.counts(), "trust": state.checks.trust()}
+        **{name: run.facts[name] for name in ("method", "share", "share_low", "share_high", "share_told")},
+        "counts": run.counts(), "trust": _trust(state),
+    }  # fmt: skip
+
+
+def _trust(state: State) -> dict[str, Any]:
+    """How many labels should be right, or are right by the check."""
+    checked = state.checked
+    if checked is None:
+        return {"sentence": state.last_run().expected_in_words(), "is_measured": False, "checked": 0, "details": [],
+                "more_to_halve": 0, "classes": []}  # fmt: skip
+    return {
+        "sentence": checked.sentences[0], "is_measured": True, "checked": checked.answers,
+        "details": checked.sentences[1:], "more_to_halve": checked.more_to_halve,
+        "classes": [{"class": int(number), **one._asdict()} for number, one in checked.by_class.items()],
+    }  # fmt: skip
 
 
 def outdated(state: State) -> str:
@@ -254,34 +253,19 @@ def outdated(state: State) -> str:
     return f"{' and '.join(parts)} since this run." if parts else ""
 
 
-def _count_classes(codes: np.ndarray) -> dict[int, int]:
-    """The number of items of each class, and of UNKNOWN."""
-    numbers, counts = np.unique(codes[codes >= UNKNOWN], return_counts=True)
-    return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
-
-
-def _settled(state: State) -> np.ndarray:
-    """The class of each item: its label, or the decision of the run."""
-    return np.where(state.labels != NONE, state.labels, state.row_answers.decision)
-
-
 def describe_check(project: LiveProject, count: int) -> dict[str, Any]:
     """The first `count` items of the run that a person should look at, and the answers so far, for JSON."""
     state = project.state
-    run, pile, checks = state.last_run(), state.pile, state.checks
-    assert checks is not None
-    order = [item for item in checks.order if item in pile.row and pile.usable[pile.row[item]]][:count]
-    answers = [{"item": item, "answer": answer} for item, answer in checks.answers.items()]
+    run, pile = state.last_run(), state.pile
+    order = [item for item in check_order(run) if item in pile.row and pile.usable[pile.row[item]]][:count]
+    answers = [{"item": item, "answer": answer} for item, answer in state.said.checks.get(run.id, {}).items()]
     return {"run": run.id, "order": order, "answers": answers, "usable": len(state.usable_checks(project.store))}
 
 
 def describe_runs(project: LiveProject) -> list[dict[str, Any]]:
     """The runs that are stored, for JSON."""
-    shown = project.state.run
-    return [
-        {"id": number, "made": made, "is_shown": shown is not None and shown.id == number}
-        for number, made in project.store.runs()
-    ]
+    shown = project.state.said.run
+    return [{"id": number, "made": made, "is_shown": number == shown} for number, made in project.store.runs()]
 
 
 def compare(project: LiveProject, first: int, second: int) -> dict[str, Any]:
@@ -296,28 +280,13 @@ def compare(project: LiveProject, first: int, second: int) -> dict[str, Any]:
         for (start, end), count in zip(pairs.tolist(), counts.tolist(), strict=True)
     ]
     moves.sort(key=lambda move: -move["count"])
-    same = int(is_in_both.sum() - is_moved.sum())
-    return {"first": first, "second": second, "same": same, "moved": int(is_moved.sum()), "moves": moves}
+    moved = int(is_moved.sum())
+    return {"first": first, "second": second, "same": int(is_in_both.sum()) - moved, "moved": moved, "moves": moves}
 
 
-def _moved_rows(project: LiveProject, state: State, view: str) -> np.ndarray:
-    """The rows of the view `moved:RUN:RUN`, or of one move in it, in the order of names."""
-    match = MOVED.fullmatch(view)
-    if match is None:
-        raise Refusal("there is no such view: use moved:RUN:RUN or moved:RUN:RUN:FROM:TO", 400)
-    before, after = (_codes(project.store.stored_run(int(match[k])), state.pile) for k in (1, 2))
-    is_moved = (before != NONE) & (after != NONE) & (before != after) & state.pile.usable
-    if match[3] is not None:
-        is_moved &= (before == int(match[3])) & (after == int(match[4]))
-    rows = np.argsort(state.pile.rank)
-    return np.asarray(rows[is_moved[rows]])
-
-
-def _codes(run: Run, pile: Pile) -> np.ndarray:
+def _codes(run: Run, pile: Pile) -> NDArray:
     """[n] the label or the decision of each item at a run; NONE where it had none."""
     codes = np.full(len(pile), NONE)
-    for ids, values in ((run.ids, run.decisions), (run.given_ids, run.given)):
-        for item, code in zip(ids.tolist(), values.tolist(), strict=True):
-            if item in pile.row:
-                codes[pile.row[item]] = code
+    put_codes(codes, pile, run.ids, run.decisions)
+    put_codes(codes, pile, run.given_ids, run.given)
     return codes

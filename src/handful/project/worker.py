@@ -21,10 +21,9 @@ class Cancelled(Exception):
 class BackgroundJob:
     """A job and its progress. The work calls `at` at each step, which raises `Cancelled` if it must stop."""
 
-    kind: str  # embed or solve
+    kind: str  # embed or solve; a job to solve may embed first
     work: Callable[[BackgroundJob], None]
     tell: Callable[[], None]
-    submitted_kind: str = ""  # the kind that was submitted: a job to solve may embed first
     state: str = "running"
     done: int = 0
     total: int = 0
@@ -51,20 +50,18 @@ class BackgroundJob:
         except Cancelled:
             return "cancelled", ""
         except (ValueError, OSError, ImportError, TypeError) as error:  # their messages say what to do
-            log.warning("the job %s failed: %s", self.kind, error)
-            return "failed", str(error)
+            message = str(error)
         except sqlite3.Error as error:
-            log.warning("the result of the job %s could not be stored: %s", self.kind, error)
-            return (
-                "failed",
-                f"the result could not be stored ({error}): free some space on the disk, then start this again",
-            )
+            message = f"the result could not be stored ({error}): free some space on the disk, then start this again"
         except MemoryError:
-            return "failed", "there is not enough memory for this: close other programs, or take fewer items"
+            message = "there is not enough memory for this: close other programs, or take fewer items"
         except Exception as error:
             log.exception("the job %s failed", self.kind)
-            return "failed", f"something went wrong that should not ({type(error).__name__}: {error}): please report it"
-        return "done", self.message
+            message = f"something went wrong that should not ({type(error).__name__}: {error}): please report it"
+        else:
+            return "done", self.message
+        log.warning("the job %s failed: %s", self.kind, message)
+        return "failed", message
 
 
 class Worker:
@@ -82,18 +79,13 @@ class Worker:
 
     def submit(self, kind: str, work: Callable[[BackgroundJob], None]) -> BackgroundJob:
         """Put a job at the end of the queue; return it."""
-        job = BackgroundJob(kind, work, self._tell, kind)
+        job = BackgroundJob(kind, work, self._tell)
         with self._changed:
             self._jobs.append(job)
             self.job = self._jobs[0]  # visible at once: a client must not take the state of the last job for this one's
         self._queue.put(job)
         self._tell()
         return job
-
-    def busy(self, kind: str) -> bool:
-        """Whether a job of this kind runs or waits."""
-        with self._changed:
-            return any(job.submitted_kind == kind for job in self._jobs)
 
     def cancel(self) -> None:
         """Stop the running job at its next step, without a result, and all that wait."""

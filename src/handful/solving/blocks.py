@@ -2,7 +2,7 @@
 
     pile -> 10,000 rows, drawn at random -> a fitted model -> blocks of rows, each row scored alone -> answers
 
-The pile is an array, which may be memory-mapped (`score_array`, for `handful.solve`), or a folder of Parquet parts
+The pile is an array, which may be memory-mapped (for `handful.solve`, which scores it), or a folder of Parquet parts
 (`PileParts`, for `handful label PARTS/`). The work on parts is done by threads of this machine or on a Ray cluster:
 `on_threads` and `handful.utils.ray.map_on_ray` are called in the same way. A worker reads one part and writes one part
 of answers, whole or not at all. So a worker that is killed loses nothing, and a run that was stopped goes on with the
@@ -40,29 +40,8 @@ def sample_rows(count: int) -> np.ndarray:
     return sample(count, SAMPLE_ROWS)
 
 
-# ---- arrays
-
-
-def score_array(
-    score: Callable[[np.ndarray], tuple[Any, Any]], pile: np.ndarray, threads: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities [Q, N] and outlier scores [Q] of the rows of a pile [Q, D], block by block.
-
-    `score` gives those of n rows, each scored alone. `threads` blocks are scored at a time, by default one a core. A
-    memory-mapped pile is never in memory as a whole.
-    """
-
-    def score_block(start: int) -> tuple[Any, Any]:
-        return score(_checked(np.asarray(pile[start : start + BLOCK_ROWS]), start))
-
-    with ThreadPoolExecutor(threads or available_threads()) as pool, one_blas_thread():
-        blocks = list(pool.map(score_block, range(0, len(pile), BLOCK_ROWS)))
-    probabilities, scores = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-    return probabilities, scores
-
-
-def _checked(rows: np.ndarray, start: int) -> np.ndarray:
-    """Some rows as features; errors name a row by its place in the pile."""
+def checked(rows: np.ndarray, start: int) -> np.ndarray:
+    """Some rows as features, the first at this place in the pile; errors name a row by its place."""
     if rows.dtype.kind == "f" and not np.isfinite(rows).all():
         row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
         value = "NaN" if np.isnan(rows[row, column]) else "infinity"
@@ -184,7 +163,7 @@ def read_blocks(part: Part, dimension: int, columns: Sequence[str] = ()) -> Iter
                 f"{Path(part.path).name} has {block.features.shape[1]} features in row {block.start - part.start}, and "
                 f"the parts before it have {dimension}: use one backbone's"
             )
-        yield block._replace(features=_checked(block.features, block.start))
+        yield block._replace(features=checked(block.features, block.start))
 
 
 def _stored_blocks(part: Part, columns: Sequence[str]) -> Iterator[Block]:

@@ -66,7 +66,7 @@ def find_clusters(features: Any, context: Any = None, detail: float = 0.0) -> Cl
     check_detail(detail)
     x, beside = _checked(features, context)
     if len(x) < LEAST:
-        return _none(x)
+        return _numbered(x, np.full(len(x), -1))
     y, sample = _smoothed(x, beside)
     if (x == x[0]).all():
         return _numbered(y, np.zeros(len(x), int))
@@ -85,12 +85,7 @@ def clusters_of(features: Any, codes: np.ndarray, context: Any = None) -> Cluste
     codes: [n] the cluster of each, any numbers from 0; -1 for items in none. No row leaves its cluster.
     """
     x, beside = _checked(features, context)
-    if not (codes >= 0).any():
-        return _none(x)
-    places = np.unique(codes[codes >= 0], return_inverse=True)[1]
-    dense = np.full(len(codes), -1)
-    dense[codes >= 0] = places
-    return _numbered(_smoothed(x, beside)[0], dense)
+    return _numbered(_smoothed(x, beside)[0] if (codes >= 0).any() else x, codes)
 
 
 def check_detail(detail: Any) -> None:
@@ -118,10 +113,6 @@ def spanning(y: np.ndarray, count: int) -> np.ndarray:
         chosen.append(int(gain.argmax()))
         nearest = np.maximum(nearest, alike[chosen[-1]])
     return rows[chosen]
-
-
-def _none(x: np.ndarray) -> Clusters:
-    return Clusters(np.full(len(x), -1), np.zeros(len(x)), np.zeros(0), x)
 
 
 def _cores(y: np.ndarray) -> np.ndarray:
@@ -211,16 +202,17 @@ def _settled(y: np.ndarray, codes: np.ndarray) -> Clusters:
     cosine = np.vecdot(unit(rest), y)
     usual = np.array([np.median(cosine[codes == k]) for k in range(codes.max() + 1)])
     codes = np.where(cosine < ALONE * usual[codes], -1, codes)
-    if codes.max() < 0:
-        return _none(y)
-    size = np.bincount(codes[codes >= 0])
-    leaves = np.flatnonzero((size < LEAST) | (_cohesion(y, codes) < LOOSE))
-    codes = np.where(np.isin(codes, leaves), -1, codes)
-    return _numbered(y, codes) if codes.max() >= 0 else _none(y)
+    if codes.max() >= 0:
+        size = np.bincount(codes[codes >= 0])
+        leaves = np.flatnonzero((size < LEAST) | (_cohesion(y, codes) < LOOSE))
+        codes = np.where(np.isin(codes, leaves), -1, codes)
+    return _numbered(y, codes)
 
 
 def _numbered(y: np.ndarray, codes: np.ndarray) -> Clusters:
     """These clusters, numbered by size: every item keeps its own."""
+    if codes.max(initial=-1) < 0:
+        return Clusters(codes, np.zeros(len(y)), np.zeros(0), y)
     size = np.bincount(codes[codes >= 0])
     stays = np.flatnonzero(size)
     first = np.array([np.flatnonzero(codes == k)[0] for k in stays], int)

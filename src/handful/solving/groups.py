@@ -125,10 +125,7 @@ def example_count(size: int, kinds: int = 1) -> int:
 
 
 def make_groups(features: Any, items: np.ndarray, context: Any = None, detail: float = 0.0) -> Groups:
-    """The groups of some items by their features [n, D], the largest first; items: the place of each in the pile.
-
-    context and detail: as for `handful.solving.clusters.find_clusters`.
-    """
+    """The groups of items by their features [n, D], see `find_clusters`; items: the place of each in the pile."""
     return _as_groups(find_clusters(features, context, detail), items)
 
 

@@ -231,20 +231,22 @@ def _check_each(solver: Solver, parameters: Mapping[str, Any], batch: int) -> No
 
 
 def _solve_large(solver: Solver, task: Task, call: Call) -> Solution:
-    """Solve a sample of a pile, and score all of it by what was learned."""
-    from handful.solving.blocks import sample_rows, score_array
+    """Solve a sample of a pile, and score all of it in blocks: a memory-mapped one is never in memory as a whole."""
+    from handful.solving import blocks
 
     pile = task.query[0]
-    rows = sample_rows(len(pile))
+    rows = blocks.sample_rows(len(pile))
     sampled = Task(task.support[0], task.all_classes[0][task.labels[0]], pile[rows], unknown=task.unknown[0])
     solution = _solve_chunks(solver, sampled, call)
 
-    def score(items: np.ndarray) -> tuple[Array, Array]:
-        probabilities, scores = solver.score(solution.state, items[None], call.dtype, call.parameters)
-        return probabilities[0], scores[0]
+    def score(start: int) -> tuple[Array, Array]:
+        items = blocks.checked(np.asarray(pile[start : start + blocks.BLOCK_ROWS]), start)
+        return solver.score(solution.state, items[None], call.dtype, call.parameters)
 
-    probabilities, scores = score_array(score, pile, call.threads)
-    return replace(solution, probabilities=probabilities[None], outlier_scores=scores[None])
+    with ThreadPoolExecutor(call.threads or available_threads()) as pool, one_blas_thread():
+        scored = list(pool.map(score, range(0, len(pile), blocks.BLOCK_ROWS)))
+    probabilities, scores = (np.concatenate(arrays, axis=1) for arrays in zip(*scored, strict=True))
+    return replace(solution, probabilities=probabilities, outlier_scores=scores)
 
 
 def _solve_chunks(solver: Solver, task: Task, call: Call) -> Solution:

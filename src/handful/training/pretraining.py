@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b, sha256
@@ -254,21 +254,16 @@ def locked_folder(folder: Path) -> Iterator[None]:
     """Lock the folder, because two trainings would overwrite each other; remove files of a killed one."""
     path = folder / ".lock"
     try:
-        file = open(path, "a+b")  # noqa: SIM115  # it is closed below
-    except OSError as error:
-        raise OSError(error.errno, f"the folder cannot be written: {error.strerror}", str(path)) from None
-    with file:  # the lock ends with the process
-        try:
-            import fcntl
+        with open(path, "a+b") as file:  # the lock ends with the process
+            with suppress(ImportError):  # Windows has no fcntl
+                import fcntl
 
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:  # pragma: no cover - not on Windows
-            pass
-        except BlockingIOError:
-            raise OSError(f"{path} is in use by another process: wait for it, or name another folder") from None
-        for leftover in folder.glob(".*.tmp"):
-            leftover.unlink()
-        yield
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for leftover in folder.glob(".*.tmp"):
+                leftover.unlink()
+            yield
+    except BlockingIOError:
+        raise OSError(f"{path} is in use by another process: wait for it, or name another folder") from None
 
 
 @contextmanager

@@ -40,7 +40,8 @@ class Worker:
                 answer = self.work(row)
         except (ValueError, OSError, ImportError) as error:
             kind = next(kind for kind in _ERRORS if isinstance(error, _ERRORS[kind]))
-            answer = {"error": f"{error} (on {_machine_address()})", "kind": kind}
+            machine = need().util.get_node_ip_address()
+            answer = {"error": f"{error} (on {machine})", "kind": kind}
         data = answer.pop(DATA, b"")
         return {"answer": json.dumps(answer), DATA: data}
 
@@ -143,12 +144,6 @@ def _check_reachable(address: str) -> None:
             socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_S).close()
         except (OSError, OverflowError) as error:
             raise ConnectionError(str(error)) from None
-
-
-def _machine_address() -> str:
-    import ray
-
-    return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]  # Ray has no annotations for it
 
 
 def _quiet_data() -> Any:

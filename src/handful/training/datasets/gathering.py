@@ -54,7 +54,7 @@ def from_files(files: Sequence[tuple[str, Path]], split: str) -> Part:
     return Part([label for label, _ in files], split, lambda: paths, paths)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Preparation:
     """Crop the middle and resize to `size` x `size`, as `Preprocessing` does. Pictures of that size do not change."""
 
@@ -65,16 +65,8 @@ class Preparation:
     def __post_init__(self) -> None:
         if not 1 <= self.size <= 1024:
             raise ValueError(f"size is {self.size!r}: a whole number of pixels between 1 and 1024 is needed")
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """The shape of a prepared picture."""
-        return self.size, self.size, 1 if self.is_ink else 3
-
-    @property
-    def interpolation(self) -> str:
-        """The name of the interpolation in `Preprocessing`."""
-        return "bilinear" if self.is_ink else "bicubic"
+        self.shape = self.size, self.size, 1 if self.is_ink else 3
+        self.interpolation = "bilinear" if self.is_ink else "bicubic"  # its name in `Preprocessing`
 
     def picture(self, image: Image.Image) -> np.ndarray:
         """Return an RGB picture as uint8 [size, size, C]."""

@@ -44,33 +44,20 @@ class BaseItems(NamedTuple):
 
 @dataclass(frozen=True)
 class Head:
-    """How a head is learned.
+    """How a head is learned. `score` and `loss` get torch tensors; in validation `score` gets NumPy arrays.
 
-    `score` and `loss` get torch tensors while the head learns, and `score` gets NumPy arrays in validation.
-
-    Parameters
-    ----------
-    start : callable
-        `start(items, rng)` gives the initial arrays.
-    score : callable
-        `score(arrays, support, labels, query)` gives class logits [B, Q, N] and outlier scores [B, Q]. With None in
-        place of the outlier scores, an item whose largest class probability is small counts as unknown.
-    loss : callable, optional
-        `loss(scores, known, truth)`: the first `known` queries are of known classes. None: the start is the result, and
-        no torch is needed.
-    learning_rate : callable
-        `learning_rate(dimension)` gives the highest step size of Adam; it falls to 0 along a cosine.
-    temperature : tuple of str and int, optional
-        The array that holds the logarithm of a temperature, and the sign of its exponent. The temperature is raised
-        after learning if that separates unknowns better.
-    tasks_per_step : int
-        How many tasks a step learns from.
+    `start(items, rng)` gives the initial arrays, `score(arrays, support, labels, query)` class logits [B, Q, N] and
+    outlier scores [B, Q], or None: then an item whose largest class probability is small counts as unknown.
     """
 
     start: Callable[[BaseItems, np.random.Generator], Arrays]
     score: Callable[[Mapping[str, Any], Any, np.ndarray, Any], Scores]
+    # loss(scores, known, truth): the first `known` queries are of known classes. None: the start is the result
     loss: Callable[[Scores, int, np.ndarray], Any] | None
+    # of the number of features: the highest step size of Adam; it falls to 0 along a cosine
     learning_rate: Callable[[int], float] = lambda dimension: 1e-3
+    # The array that holds the logarithm of a temperature, and the sign of its exponent. The temperature is raised after
+    # learning if that separates unknowns better
     temperature: tuple[str, int] | None = None
     tasks_per_step: int = 32
 
@@ -155,14 +142,14 @@ def start_tasks(items: BaseItems, rng: np.random.Generator) -> list[Tasks]:
     return [sampler.draw(rng, START_TASKS, shots) for shots in items.shots]
 
 
-def start_rejection(score: Callable[[Tasks], Scores], tasks: Iterable[Tasks]) -> np.ndarray:
-    """The threshold r [1] at which the outlier scores of these tasks have the mean that they should have.
+def start_rejection(scores_of_tasks: Iterable[tuple[Any, Tasks]]) -> np.ndarray:
+    """The threshold r [1] at which outlier scores, made with r = 0, have the mean that they should have.
 
-    `score(tasks)` gives the scores with r = 0. At this r the cross-entropy of the outlier scores has no slope.
+    At this r the cross-entropy of the outlier scores has no slope.
     """
     scores, unknown = [], []
-    for batch in tasks:
-        outlier_scores, is_unknown = score(batch)[1], batch.truth < 0
+    for outlier_scores, batch in scores_of_tasks:
+        is_unknown = batch.truth < 0
         count = min(is_unknown.sum(axis=1).min(), (~is_unknown).sum(axis=1).min())  # equally many known and unknown
         scores += [outlier_scores[:, : batch.known][:, :count], outlier_scores[:, batch.known :][:, :count]]
         unknown += [np.zeros(scores[-2].size), np.ones(scores[-1].size)]

@@ -18,7 +18,6 @@ from handful.training.heads.trainer import HeadStage, HeadTasks
 from handful.training.learning import Checkpoint, Progress, learn
 from handful.utils.extras import TORCH, need
 
-SAVE_EVERY_S = 10.0
 HEADS: dict[str, Head] = {
     "feat": feat.HEAD,
     "peeler": peeler.HEAD,
@@ -43,7 +42,7 @@ def learn_base(
     seed: int = 0,
     start: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     checkpoint: str | Path | None = None,
-    save_every: float = SAVE_EVERY_S,
+    save_every: float = 10.0,
     progress: Progress = lambda done, total: None,
 ) -> Base:
     """Learn from base classes what methods need: the mean of their features, heads, and a sample of the items.
@@ -99,10 +98,8 @@ def learn_base(
         for what, table in (("features", features), ("validation", validation)):
             made_from[what] = None if table is None else _digest(table.features, table.need_labels())
         made_from["start"] = {name: _digest(*arrays.values()) for name, arrays in start.items()}
-        file, names = (
-            Checkpoint(None if checkpoint is None else Path(checkpoint), save_every),
-            list(dict.fromkeys(heads)),
-        )
+        file = Checkpoint(None if checkpoint is None else Path(checkpoint), save_every)
+        names = list(dict.fromkeys(heads))
         for i, name in enumerate(names):
 
             def report(done: int, total: int, before: int = i * episodes) -> None:

@@ -8,15 +8,7 @@ from typing import Any
 import numpy as np
 
 from handful.methods import meta_bce
-from handful.training.heads.head import (
-    Arrays,
-    BaseItems,
-    Head,
-    Scores,
-    one_class_loss,
-    start_rejection,
-    start_tasks,
-)
+from handful.training.heads.head import Arrays, BaseItems, Head, Scores, one_class_loss, start_rejection, start_tasks
 
 RANK = 32  # of the projection
 HIDDEN_UNITS = 8  # more of them overfit where base classes are few
@@ -43,11 +35,9 @@ def start(items: BaseItems, rng: np.random.Generator) -> Arrays:
         members.append((batch.truth[..., None] == np.arange(items.ways)).ravel())
     scale, *threshold = -logistic_regression(np.concatenate(rows), np.concatenate(members))
     arrays |= {"log_scale": np.log(np.maximum([scale], 1.0)), "threshold": np.array(threshold)}
-
-    def score_tasks(batch: Any) -> Scores:
-        return score(arrays, items.features[batch.support], batch.labels, items.features[batch.query])
-
-    return arrays | {"rejection": start_rejection(score_tasks, tasks)}
+    z = items.features
+    scores = ((score(arrays, z[b.support], b.labels, z[b.query])[1], b) for b in tasks)
+    return arrays | {"rejection": start_rejection(scores)}
 
 
 def logistic_regression(x: np.ndarray, is_member: np.ndarray) -> np.ndarray:

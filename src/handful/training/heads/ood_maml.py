@@ -15,6 +15,7 @@ from handful.training.heads.head import (
     BaseItems,
     Head,
     Scores,
+    Tasks,
     one_class_loss,
     pair_loss,
     start_rejection,
@@ -40,7 +41,7 @@ def start(items: BaseItems, rng: np.random.Generator) -> Arrays:
     arrays = {name: value.astype(np.float32) for name, value in arrays.items()}
     tasks = start_tasks(items, rng)
 
-    def score_tasks(batch: Any) -> Scores:
+    def score_tasks(batch: Tasks) -> Scores:
         return score(arrays, items.features[batch.support], batch.labels, items.features[batch.query])
 
     losses = {}
@@ -49,7 +50,7 @@ def start(items: BaseItems, rng: np.random.Generator) -> Arrays:
             arrays |= _constants(rate, bias)
             losses[rate, bias] = sum(float(pair_loss(score_tasks(batch)[0], batch.truth)) for batch in tasks)
     arrays |= _constants(*min(losses, key=losses.__getitem__))
-    return arrays | {"rejection": start_rejection(score_tasks, tasks)}
+    return arrays | {"rejection": start_rejection((score_tasks(batch)[1], batch) for batch in tasks)}
 
 
 def _constants(rate: float, bias: float) -> Arrays:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from importlib.resources import files
+from pathlib import PurePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
@@ -20,7 +21,6 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from handful.project import edits, views
 from handful.project.live import LiveProject, formats_of
 from handful.project.refusal import Refusal
-from handful.project.state import FIRST_SAMPLE
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import Guard
 from handful.workbench.server.serve import new_app, router
@@ -28,10 +28,12 @@ from handful.workbench.server.solve import add_solve
 from handful.workbench.server.thumbnails import Thumbnails
 from handful.workbench.server.uploads import receive_uploads
 
-CONTENT_TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
-         ".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".png": "image/png",
-         ".json": "application/json", ".ico": "image/x-icon", ".woff2": "font/woff2"}  # fmt: skip
+CONTENT_TYPES = {
+    ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}  # fmt: skip
 MAX_PAGE_ITEMS = 1000  # items in one answer
+FIRST_SAMPLE = 10  # items that a check asks for first
 MAX_REQUESTED_ITEMS = 500  # items that a request may name by number
 
 Id = Annotated[int, Path(ge=0, lt=2**53)]
@@ -359,16 +361,14 @@ def _class(project: LiveProject, number: int) -> Any:
 
 def _add_page(app: FastAPI) -> None:
     """The files of the page. A request gives the name of one of them, never a path."""
-    folder = files("handful.workbench") / "page"
+    names = {entry.name: entry for entry in (files("handful.workbench") / "page").iterdir()}
 
     def file(name: str) -> Response:
-        for entry in folder.iterdir() if folder.is_dir() else ():
-            suffix = name[name.rfind(".") :] if "." in name else ""
-            if entry.name == name and entry.is_file() and suffix in CONTENT_TYPES:
-                return Response(
-                    entry.read_bytes(), headers={"content-type": CONTENT_TYPES[suffix], "cache-control": "no-cache"}
-                )
-        raise Refusal("there is no such file on this page", 404)
+        content_type = CONTENT_TYPES.get(PurePath(name).suffix)
+        if name not in names or content_type is None:
+            raise Refusal("there is no such file on this page", 404)
+        headers = {"content-type": content_type, "cache-control": "no-cache"}
+        return Response(names[name].read_bytes(), headers=headers)
 
     @app.get("/", include_in_schema=False)
     def index() -> Response:

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from handful.project.refusal import SERVER_STOPPED
-
 log = logging.getLogger("handful.workbench")
 
-COOKIE = "handful_session"
+COOKIE = "handful_session_{port}"  # a browser gives the cookies of one port to all
+SERVER_STOPPED = "the server was stopped before the request was done: start it again"
 JSON, TENSORS, FORM = "application/json", "application/octet-stream", "multipart/form-data"
 MEGABYTE = 2**20
 MAX_BYTES = {JSON: 2 * MEGABYTE}  # size of a body by its content type; other types are refused
@@ -33,7 +31,6 @@ MAX_BYTES_OF = {
     "/api/v1/accept": {JSON: 10 * MEGABYTE},
 }
 SAFE_METHODS = ("GET", "HEAD")
-MAX_SESSIONS = 4  # workbenches that a browser may have open: they share one cookie, because a cookie has no port
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
@@ -54,7 +51,7 @@ class Guard:
     """ASGI middleware around the app; `port` is where it listens."""
 
     def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
-        self.app, self.token = app, token
+        self.app, self.token, self.cookie = app, token, COOKIE.format(port=port)
         self.hosts = {f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")}
         self.origins = {f"http://{host}" for host in self.hosts}
 
@@ -90,8 +87,6 @@ class Guard:
         """A refusal, or the answer to a request for the page with the token; None lets the request pass."""
         headers = _headers(scope)
         host, method, path = headers.get("host", []), scope["method"], scope["path"]
-        if (refusal := self._judge_form(scope, headers)) is not None:
-            return refusal
         if len(host) != 1 or host[0].lower() not in self.hosts:
             return self._refuse(scope, 421, "this is not the address of the workbench: open the one that it printed")
         if self._is_from_elsewhere(scope, headers):
@@ -103,30 +98,14 @@ class Guard:
                 return self._refuse(
                     scope, 401, "this address belongs to another session: open the one that was printed"
                 )
-            return self._start_session(_cookies(headers))
+            answer = Response(status_code=303, headers={"location": "/", "cache-control": "no-store"})
+            answer.set_cookie(self.cookie, self.token, httponly=True, samesite="strict", path="/")
+            return answer
         if not self._is_known(headers):
             return self._refuse(scope, 401, "open the address that handful printed when it was started: it has the key")
-        length, limit = headers.get("content-length", ["0"])[0], _max_bytes(scope, headers)
-        if int(length) > limit:
+        limit = _max_bytes(scope, headers)
+        if int(headers.get("content-length", ["0"])[0]) > limit:
             return self._refuse(scope, 413, _too_large(limit))
-        return None
-
-    def _judge_form(self, scope: Scope, headers: Headers) -> Response | None:
-        """Refuse requests that two programs could read in two ways."""
-        path, lengths = scope["path"], headers.get("content-length", [])
-        if scope["http_version"] not in ("1.0", "1.1"):
-            return self._refuse(scope, 400, "only HTTP/1.1 is supported: use that version")
-        if not path.startswith("/"):
-            return self._refuse(scope, 400, "the target of the request must be a path that begins with /")
-        if not path.isprintable():  # a router's pattern may end before a line break
-            return self._refuse(scope, 404, "there is nothing at this address")
-        if any(re.fullmatch("[0-9]{1,20}", length) is None for length in lengths):
-            return self._refuse(scope, 400, "the content length must be one number: send the size of the body in bytes")
-        chunked = "transfer-encoding" in headers
-        if len(lengths) + chunked > 1:
-            return self._refuse(scope, 400, "the length of the body is given twice: send only content-length")
-        if scope["method"] in SAFE_METHODS and (chunked or any(int(length) for length in lengths)):
-            return self._refuse(scope, 400, "a request that only reads has no body: send none")
         return None
 
     def _is_from_elsewhere(self, scope: Scope, headers: Headers) -> bool:
@@ -147,16 +126,12 @@ class Guard:
 
     def _is_known(self, headers: Headers) -> bool:
         keys = [text[7:].strip() for text in headers.get("authorization", []) if text[:7].lower() == "bearer "]
-        return any(self._is_token(key) for key in [*keys, *_cookies(headers)])
+        cookies = [cookie.partition("=") for text in headers.get("cookie", []) for cookie in text.split(";")]
+        keys += [value.strip().strip('"') for name, _, value in cookies if name.strip() == self.cookie]
+        return any(map(self._is_token, keys))
 
     def _is_token(self, text: str) -> bool:
         return secrets.compare_digest(text.encode(), self.token.encode())
-
-    def _start_session(self, others: Iterable[str]) -> Response:
-        other_tokens = [one for one in others if not self._is_token(one)][: MAX_SESSIONS - 1]
-        answer = Response(status_code=303, headers={"location": "/", "cache-control": "no-store"})
-        answer.set_cookie(COOKIE, ".".join([self.token, *other_tokens]), httponly=True, samesite="strict", path="/")
-        return answer
 
     def _refuse(self, scope: Scope, status: int, sentence: str) -> Response:
         log.warning("refused %.20s %.200r: %d, %s", scope["method"], scope["path"], status, sentence)
@@ -216,18 +191,5 @@ def _too_large(limit: int) -> str:
 
 def _token_of(scope: Scope) -> str | None:
     """The field `token` of the query. A token has no characters that are escaped there."""
-    for field in scope["query_string"].split(b"&"):
-        if field.startswith(b"token="):
-            return str(field[6:].decode("latin-1"))
-    return None
-
-
-def _cookies(headers: Headers) -> list[str]:
-    """The tokens of all sessions that the browser has. Cookies of other servers at this address are ignored."""
-    tokens: list[str] = []
-    for text in headers.get("cookie", []):
-        for cookie in text.split(";"):
-            name, _, value = cookie.partition("=")
-            if name.strip() == COOKIE:
-                tokens += value.strip().strip('"').split(".")[:MAX_SESSIONS]
-    return [token for token in tokens if re.fullmatch("[A-Za-z0-9_-]{1,100}", token)]
+    fields = scope["query_string"].decode("latin-1").split("&")
+    return next((field[6:] for field in fields if field.startswith("token=")), None)

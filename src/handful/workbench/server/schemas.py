@@ -37,17 +37,16 @@ class ClassPatch(Body):
     key: Annotated[int, Field(ge=1, le=9)] | None = None
 
 
-class Labels(Body):
-    """Items to label, and their class."""
-
-    items: Ids
-    class_: Annotated[Id | None, Field(alias="class", description="A class; 0: unknown; null: no label.")]
-
-
 class Items(Body):
     """Items, by number."""
 
     items: Ids
+
+
+class Labels(Items):
+    """Items to label, and their class."""
+
+    class_: Annotated[Id | None, Field(alias="class", description="A class; 0: unknown; null: no label.")]
 
 
 class RunRequest(Body):
@@ -143,23 +142,6 @@ class Class(BaseModel):
     count: int
 
 
-class Expected(BaseModel):
-    """How many items the run gave to a class, and how many of these should be right."""
-
-    class_: Annotated[int, Field(alias="class")]
-    labels: int
-    right: float
-
-
-class ClassTrust(BaseModel):
-    """The part of a class's labels that are right by the check, with its interval."""
-
-    class_: Annotated[int, Field(alias="class")]
-    value: float
-    low: float
-    high: float
-
-
 class Trust(BaseModel):
     """How many labels should be right; after a check, how many are right."""
 
@@ -168,7 +150,12 @@ class Trust(BaseModel):
     checked: Annotated[int, Field(description="How many answers a person gave.")]
     details: list[str]
     more_to_halve: Annotated[int, Field(description="Further answers that would about halve the interval.")]
-    classes: list[ClassTrust]
+    classes: Annotated[
+        list[dict[str, float]],
+        Field(
+            description="By the check, the part of the labels of each `class` that are right: `value`, `low`, `high`."
+        ),
+    ]
 
 
 class Run(BaseModel):
@@ -190,7 +177,10 @@ class Run(BaseModel):
     expected_precision: Annotated[
         float | None, Field(description="The part of the labels that should be right; null without probabilities.")
     ]
-    expected: list[Expected]
+    expected: Annotated[
+        list[dict[str, float]],
+        Field(description="How many `labels` each `class` got, and how many of these should be `right`."),
+    ]
     trust: Trust
     counts: Annotated[dict[str, int], Field(description="Items labelled, unknown, and changed since the run before.")]
 
@@ -203,14 +193,6 @@ class StoredRun(BaseModel):
     is_shown: bool
 
 
-class Move(BaseModel):
-    """Items that have another label in the second run."""
-
-    from_: Annotated[int, Field(alias="from")]
-    to: int
-    count: int
-
-
 class Comparison(BaseModel):
     """What moved between two runs. An item that had a label by a person counts with that label."""
 
@@ -218,7 +200,9 @@ class Comparison(BaseModel):
     second: int
     same: int
     moved: int
-    moves: list[Move]
+    moves: Annotated[
+        list[dict[str, int]], Field(description="The `count` of items that moved `from` a class `to` another one.")
+    ]
 
 
 class Job(BaseModel):

@@ -9,7 +9,6 @@ import socket
 import sqlite3
 import sys
 from collections.abc import Callable
-from errno import ENAMETOOLONG
 from types import FrameType
 from typing import Any
 
@@ -21,11 +20,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 import handful
-from handful.project.refusal import Refusal, invalid, plain
 from handful.utils.interrupts import cleanup, patience
+from handful.utils.text import shortened
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import Guard
-from handful.workbench.server.solve import add_solve, end_solvers
+from handful.workbench.server.solve import add_solve, end_solvers, status_and_sentence
 
 log = logging.getLogger("handful.workbench")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -34,6 +33,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 MAX_CONNECTIONS = 256
 MAX_HEAD_BYTES = 32 * 1024
+MAX_SENTENCE_CHARACTERS = 400
 KEEP_ALIVE_S = 30  # between two requests
 
 
@@ -48,50 +48,16 @@ def new_app(title: str) -> FastAPI:
         redirect_slashes=False,
     )
 
-    @app.exception_handler(Refusal)
-    async def refused(request: Request, error: Refusal) -> JSONResponse:
-        return _error_response(request, error.status, str(error))
+    async def answer(request: Request, error: Exception) -> JSONResponse:
+        status, sentence = status_and_sentence(error)
+        sentence = shortened(sentence, MAX_SENTENCE_CHARACTERS)  # parts of it may come from the request
+        log.warning("refused %.20s %.200r: %d, %s", request.method, request.scope["path"], status, sentence)
+        return JSONResponse({"error": sentence}, status)
 
-    @app.exception_handler(ClientDisconnect)
-    async def gone(request: Request, error: ClientDisconnect) -> JSONResponse:
-        return _error_response(request, 400, "the client left before it had sent the whole request")
-
-    @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> JSONResponse:
-        sentences = {404: "there is nothing at this address", 405: "this address does not take such requests"}
-        return _error_response(request, error.status_code, sentences.get(error.status_code, str(error.detail)))
-
-    @app.exception_handler(RequestValidationError)
-    async def not_valid(request: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        return _error_response(request, 422, invalid(first["loc"][1:] or first["loc"], first["msg"]))
-
-    @app.exception_handler(ValueError)
-    async def wrong(request: Request, error: ValueError) -> JSONResponse:
-        return _error_response(request, 400, str(error))
-
-    @app.exception_handler(sqlite3.Error)
-    @app.exception_handler(OSError)
-    async def not_kept(request: Request, error: Exception) -> JSONResponse:
-        if getattr(error, "errno", None) == ENAMETOOLONG:
-            return _error_response(request, 422, "nothing was changed, because a name is too long: type a shorter one")
-        return _error_response(
-            request, 507, f"nothing was changed, because it could not be written ({error}): check the disk"
-        )
-
-    @app.exception_handler(Exception)
-    async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        return _error_response(
-            request, 500, f"something went wrong that should not ({type(error).__name__}): please report it"
-        )
-
+    kinds = (HTTPException, RequestValidationError, ClientDisconnect, ValueError, sqlite3.Error, OSError, Exception)
+    for kind in kinds:
+        app.add_exception_handler(kind, answer)
     return app
-
-
-def _error_response(request: Request, status: int, sentence: str) -> JSONResponse:
-    sentence = plain(sentence)
-    log.warning("refused %.20s %.200r: %d, %s", request.method, request.scope["path"], status, sentence)
-    return JSONResponse({"error": sentence}, status)
 
 
 def router() -> APIRouter:

@@ -9,18 +9,23 @@ import asyncio
 import json
 import multiprocessing
 import signal
+import sqlite3
 from contextlib import suppress
+from errno import ENAMETOOLONG
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
+from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 import handful
 from handful.core.arrays import to_numpy
-from handful.project.refusal import Refusal, invalid
+from handful.project.refusal import Refusal
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import JSON, TENSORS
 
@@ -50,6 +55,30 @@ def add_solve(api: APIRouter) -> None:
     async def solve(request: Request) -> Response:
         """Label the rows of `query` from those of `support`."""
         return Response(await queue.solve(request), media_type=JSON)
+
+
+def status_and_sentence(error: Exception) -> tuple[int, str]:
+    """What a client is told of an error."""
+    if isinstance(error, Refusal):
+        return error.status, str(error)
+    if isinstance(error, ClientDisconnect):
+        return 400, "the client left before it had sent the whole request"
+    if isinstance(error, HTTPException):
+        sentences = {404: "there is nothing at this address", 405: "this address does not take such requests"}
+        return error.status_code, sentences.get(error.status_code, str(error.detail))
+    if isinstance(error, RequestValidationError | ValidationError):
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"][isinstance(error, RequestValidationError) :] or first["loc"]))[:100]
+        return 422, f"{place}: {first['msg']}" if place else first["msg"]
+    if isinstance(error, ValueError):
+        return 400, str(error)
+    if isinstance(error, MemoryError):
+        return 413, "there is not enough memory for this: send fewer rows at once"
+    if getattr(error, "errno", None) == ENAMETOOLONG:
+        return 422, "nothing was changed, because a name is too long: type a shorter one"
+    if isinstance(error, sqlite3.Error | OSError):
+        return 507, f"nothing was changed, because it could not be written ({error}): check the disk"
+    return 500, f"something went wrong that should not ({type(error).__name__}): please report it"
 
 
 def end_solvers() -> None:
@@ -162,17 +191,8 @@ def answer_of(kind: str, body: bytes) -> tuple[int, str]:
     """200 and JSON; or for any error, another status and a sentence."""
     try:
         return 200, json.dumps(solved(*(_from_tensors(body) if kind == TENSORS else _from_json(body))), allow_nan=False)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        return 422, invalid(first["loc"], first["msg"])
-    except Refusal as refusal:
-        return refusal.status, str(refusal)
-    except ValueError as error:
-        return 400, str(error)
-    except MemoryError:
-        return 413, "there is not enough memory for this: send fewer rows at once"
     except Exception as error:
-        return 500, f"something went wrong that should not ({type(error).__name__}): please report it"
+        return status_and_sentence(error)
 
 
 def solved(options: of.SolveOptions, support: np.ndarray, query: np.ndarray) -> dict[str, Any]:
