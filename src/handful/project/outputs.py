@@ -266,7 +266,8 @@ def write_outputs(
     sources, places = pile.files or (), list[Path]()
     if sort is not None:
         places = plan_places(pile, label_texts(labelled), folder / SCRATCH_FOLDER / SORTED_FOLDER)
-        check_replaced(folder / SORTED_FOLDER, [*sources, *((examples and examples.files) or ())])
+        example_files = () if examples is None else examples.files or ()
+        check_replaced(folder / SORTED_FOLDER, [*sources, *example_files])
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _scratch(folder) as unfinished:

@@ -206,15 +206,8 @@ def make_report(
     progress("report", len(rows), len(rows))
     labels = [label or "" for label in examples.label_names] if len(examples) else []
     for k, (name, label, xy) in enumerate(zip(examples.names, labels, on_map[len(rows) :], strict=True)):
-        known: dict[str, Any] = {
-            "label": label,
-            "closest": label,
-            "confidence": 1.0,
-            "score": 0.0,
-            "xy": xy,
-            "example": True,
-        }
-        items.append(Item(name, **known, **shown(examples, k)))
+        known: dict[str, Any] = {"confidence": 1.0, "score": 0.0, "example": True}
+        items.append(Item(name, label=label, closest=label, xy=xy, **known, **shown(examples, k)))
     sentences = list(sentences)
     if len(rows) < len(answers):
         sentences.append(f"The report shows {len(rows):,} of them, the least sure ones; the tables hold all.")
