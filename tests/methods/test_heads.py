@@ -82,7 +82,7 @@ def test_what_is_no_base_is_refused_in_words(tmp_path):
         read_base(path)
     for header, message in (
         ({"format": 99, "about": {}, "arrays": []}, r"format 99.*upgrade"),
-        ({"format": 1, "arrays": ["negatives"]}, "'negatives' is missing"),
+        ({"format": 1, "about": {}, "arrays": ["negatives"]}, "'negatives' is missing"),
     ):
         save_file({"mean": base.mean}, path, metadata={"handful.base": json.dumps(header)})
         with pytest.raises(ValueError, match=message):
