@@ -81,9 +81,9 @@ def _add_items(api: APIRouter, project: LiveProject) -> None:
         """Everything that the page shows beside the items: classes, run, job, steps."""
         return JSONResponse(project.summary())
 
-    @api.get("/skipped", response_model=list[of.Skipped])
+    @api.get("/skipped", response_model=list[dict[str, str]])
     def get_skipped() -> Any:
-        """Files that are not in the pile, and why."""
+        """Files that are not in the pile: the `name` of each, and the `reason`."""
         return [{"name": name, "reason": reason} for name, reason in project.state.skipped]
 
     @api.get("/items", response_model=of.Page)
@@ -136,9 +136,12 @@ def _add_items(api: APIRouter, project: LiveProject) -> None:
         data = thumbnails.get(item, state.pile.origins[row], state.pile.names[row], size)
         return Response(data, media_type="image/jpeg", headers={"cache-control": "private, max-age=86400, immutable"})
 
-    @api.post("/upload", response_model=of.Uploaded)
+    @api.post("/upload", response_model=dict[str, Any])
     async def upload(request: Request) -> Any:
-        """Pictures, or .txt files, as multipart/form-data: 200 files of 50 MB at most."""
+        """Pictures, or .txt files, as multipart/form-data: 200 files of 50 MB at most.
+
+        `added` is how many; `refused` has the `name` of each other file and the `reason`.
+        """
         return JSONResponse(await receive_uploads(project, request))
 
 
@@ -237,16 +240,19 @@ def _add_runs(api: APIRouter, project: LiveProject, write: Write) -> None:
         """The run that is shown; null before the first one."""
         return None if project.state.run is None else views.describe_run(project.state)
 
-    @api.get("/runs", response_model=list[of.StoredRun])
+    @api.get("/runs", response_model=list[dict[str, Any]])
     def get_runs() -> Any:
-        """The runs that undo and redo lead to: two of them can be compared."""
+        """The runs that undo and redo lead to: the `id` of each, when it was `made`, and whether it `is_shown`."""
         return JSONResponse(views.describe_runs(project))
 
-    @api.get("/compare", response_model=of.Comparison)
+    @api.get("/compare", response_model=dict[str, Any])
     def get_comparison(
         first: Annotated[int, Query(ge=1, lt=2**53)], second: Annotated[int, Query(ge=1, lt=2**53)]
     ) -> Any:
-        """How many items moved from each class to each other one."""
+        """How many items are the `same` at two runs, how many `moved`, and the `moves`: `count`, `from`, `to`.
+
+        An item that had a label by a person counts with that label.
+        """
         return JSONResponse(views.compare(project, first, second))
 
     @api.post("/threshold", response_model=of.Run)
@@ -255,9 +261,9 @@ def _add_runs(api: APIRouter, project: LiveProject, write: Write) -> None:
         await write(edits.set_threshold, body.threshold)
         return views.describe_run(project.state)
 
-    @api.get("/histogram", response_model=of.Histogram)
+    @api.get("/histogram", response_model=dict[str, Any])
     def histogram() -> Any:
-        """How many items have which outlier score, for the slider of the threshold."""
+        """How many items are `known` and `unknown` in each bin of outlier scores, its `edges`, and the `threshold`."""
         return JSONResponse(project.state.last_run().histogram())
 
     @api.get("/map", response_model=dict[str, list[float]])
@@ -265,9 +271,9 @@ def _add_runs(api: APIRouter, project: LiveProject, write: Write) -> None:
         """The place of each item on the map, `ids`, `x` and `y`: similar items are near each other."""
         return JSONResponse(views.places(project.state))
 
-    @api.post("/export", response_model=of.Exported)
+    @api.post("/export", response_model=dict[str, Any])
     def export_labels(body: of.ExportRequest) -> Any:
-        """Write the labels as files, into a new or empty folder."""
+        """Write the labels as `files` into a new or empty `folder`; `missing` is how many could not be copied."""
         from handful.project.export_files import export  # here: it brings scikit-learn, which takes two seconds
 
         formats = body.formats
@@ -338,9 +344,13 @@ def _without_progress(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_checks(api: APIRouter, project: LiveProject, write: Write) -> None:
-    @api.get("/check", response_model=of.Check)
+    @api.get("/check", response_model=dict[str, Any])
     def get_check(count: Annotated[int, Query(ge=1, le=MAX_PAGE_ITEMS)] = FIRST_SAMPLE) -> Any:
-        """Items of the run that a person should look at, to find out how many labels are right."""
+        """Items of the `run` that a person should look at, to find out how many labels are right, in their `order`.
+
+        `answers` has each `item` that has one and its `answer`: a class, 0 for none of them, -1 for a wrong label.
+        `usable` is how many of them POST /check/use would make labels of.
+        """
         return JSONResponse(views.describe_check(project, count))
 
     @api.post("/check", response_model=of.Run)
