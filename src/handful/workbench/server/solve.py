@@ -21,6 +21,7 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -137,7 +138,8 @@ class SolveQueue:
 
 
 async def _in_process(pool: ProcessPoolExecutor, kind: str, body: bytes) -> tuple[int, str]:
-    return await asyncio.get_running_loop().run_in_executor(pool, answer_of, kind, body)
+    # In a thread, because the first one starts the process
+    return await asyncio.wrap_future(await run_in_threadpool(pool.submit, answer_of, kind, body))
 
 
 async def _disconnected(request: Request) -> None:
