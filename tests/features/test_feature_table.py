@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from handful.features import FeatureTable, Protocol, describe, draw, read
+from handful.features import FeatureTable, describe, read
 
 
 @pytest.fixture
@@ -120,17 +120,3 @@ def test_describe_counts_what_was_put_in():
         "set_aside": [],
     }
     assert json.loads(json.dumps(said))["items"] == 5
-
-
-def test_the_tasks_described_can_be_drawn_and_no_larger_ones():
-    counts = [16] * 2 + [20] * 3 + [25] * 7  # 12 classes with enough items for 1 shot, 10 for 5, 7 for 10
-    labels = np.repeat(np.arange(12), counts)
-    found = FeatureTable(np.random.default_rng(0).normal(size=(len(labels), 3)), labels)
-    ways = describe(found)["ways"]
-    assert ways == {1: 7, 5: 5, 10: 2}
-    for shots, most in ways.items():
-        enough = found.take([found.counts[label] >= shots + 15 for label in labels])
-        task = draw(enough.features, enough.labels, Protocol(ways=most, shots=shots), tasks=1).task
-        assert task.ways == most
-        with pytest.raises(ValueError, match="need"):
-            draw(enough.features, enough.labels, Protocol(ways=most + 1, shots=shots), tasks=1)

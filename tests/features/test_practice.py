@@ -1,10 +1,8 @@
 """Piles to practise on: the same on every call, never over other files, and good enough to label."""
 
 import pytest
-from typer.testing import CliRunner
 
 import handful
-from handful.cli import app
 from handful.features import practice, read
 
 FIRST = {"pictures": "examples/disc/disc0.png", "texts": "tickets.csv", "embeddings": "table.csv"}
@@ -41,12 +39,3 @@ def test_the_table_of_digits_has_five_labels_of_five_digits_and_unknowns(tmp_pat
     truth = [kind if kind in model.classes_ else "unknown" for kind in table.others["truth"]]
     assert (model.transduction_ == truth).mean() > 0.85
     assert read(tmp_path / "embeddings.npz").features.shape == (1797, 64)
-
-
-def test_the_command_says_what_it_wrote_and_what_comes_next(tmp_path):
-    told = CliRunner().invoke(app, ["demo", "--practice", "texts", "-o", str(tmp_path)])
-    assert told.exit_code == 0
-    assert "tickets.csv (1 file)" in told.output
-    assert "handful label tickets.csv -o out" in told.output
-    refused = CliRunner().invoke(app, ["demo", "--practice", "sounds", "-o", str(tmp_path)])
-    assert "pictures, texts, embeddings" in str(refused.exception)
