@@ -126,23 +126,6 @@ def test_taught_labels_give_the_model_of_a_fit_with_all_labels(world):
         assert [int(label) for label in model.transduction_[list(answers)]] == [8, truth[20], -1, 8]
 
 
-def test_rows_keep_their_places_over_a_long_life(world):
-    X, truth = world
-    model = handful.KDO().partial_fit(X[:12], truth[:12])
-    told = dict(enumerate(truth[:12].tolist()))
-    for low in range(12, 150, 23):
-        model.partial_fit(X[low : low + 23])
-        rows = [low, low + 2]
-        model.teach({row: int(truth[row]) for row in rows})
-        told |= {row: int(truth[row]) for row in rows}
-        np.testing.assert_array_equal(model.items_, X[: low + 23])
-        assert {row: int(model.transduction_[row]) for row in told} == told
-        assert len(model.transduction_) == len(model.items_)
-    y = np.full(150, -1)
-    y[list(told)] = list(told.values())
-    assert_same(model, handful.KDO().fit(X, y))
-
-
 def test_answers_may_be_texts_counted_from_the_end_and_correct_a_label(world):
     X, truth = world
     names = np.array(list("abcdefghij"), dtype=object)
@@ -229,13 +212,3 @@ def test_a_model_without_unknown_items_has_no_groups(world):
     assert handful.estimators.SimpleShot(threshold=1e9).fit(X, pile_labels(truth)).groups_ == []
     assert handful.estimators.SimpleShot().fit(X[:12], truth[:12]).groups_ == []
     assert not hasattr(handful.estimators.SimpleShot(), "groups_")
-
-
-def test_classes_that_the_method_opened_are_the_groups(world):
-    X, truth = world
-    model = handful.KDO().fit(X, pile_labels(truth))
-    opened = 4 + np.arange(138) % 2
-    model.state_ = {**model.state_, "joined": opened[None]}
-    unknown = np.flatnonzero(model.unknown_)
-    kinds = [set(unknown[opened[unknown - 12] == kind].tolist()) for kind in (4, 5)]
-    assert as_sets(model.groups_) == sorted(kinds, key=len, reverse=True)

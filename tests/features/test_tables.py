@@ -1,7 +1,6 @@
 """Tables as people really have them: read right, or refused by a sentence that says where the mistake is."""
 
 import decimal
-import json
 
 import numpy as np
 import pyarrow as pa
@@ -53,15 +52,6 @@ def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
     assert read(text(tmp_path, "0,1,2,label", "5,6,7,x")).columns == ["0", "1", "2"]  # names that pandas gives
 
 
-def test_a_column_of_json_lists(tmp_path):
-    lines = [f'"{json.dumps(row)}",{label or ""}' for row, label in zip(X, LABELS, strict=True)]
-    found = read(text(tmp_path, "embedding,label", *lines))
-    np.testing.assert_array_equal(found.features, X)
-    assert found.label_names == LABELS
-    same = read(save(tmp_path, {"embedding": [json.dumps(row) for row in X], "label": LABELS}))
-    np.testing.assert_array_equal(same.features, X)
-
-
 def test_columns_of_any_kind_of_number_are_read(tmp_path):
     columns = {
         "a": [decimal.Decimal("1.5"), decimal.Decimal("2.5")], "b": pa.array([1, 2], pa.uint8()), "c": [0.5, 0.25],
@@ -96,15 +86,6 @@ def test_a_csv_file_is_read_as_it_is_written(tmp_path):
         np.testing.assert_array_equal(found.features, features)
         assert found.label_names == labels
         assert {name: values.tolist() for name, values in found.others.items()} == others
-
-
-def test_a_long_csv_file_may_have_its_first_word_late(tmp_path):
-    path = text(tmp_path, "f0,note", *(f"{i / 7},{i}" for i in range(5000)), "0.5,late")
-    with pytest.raises(ValueError, match="'note' holds numbers, but 'late' in row 5000"):
-        read(path)
-    found = read(path, columns=["f0"])
-    np.testing.assert_allclose(found.features[:5000, 0], np.arange(5000) / 7)
-    assert found.others["note"].tolist()[-2:] == ["4999", "late"]
 
 
 # ---- labels
@@ -223,10 +204,9 @@ def test_classes_that_differ_in_case_stay_two_and_it_is_said(handful, tmp_path):
 
 
 def test_examples_that_are_all_the_same_are_refused(handful, tmp_path):
-    for value in (0.0, 3.0):
-        done = handful("label", table(tmp_path, np.full((18, 4), value)), "-o", "out")
-        assert done.returncode == 1
-        assert "all examples have the same features" in done.stderr
+    done = handful("label", table(tmp_path, np.full((18, 4), 3.0)), "-o", "out")
+    assert done.returncode == 1
+    assert "all examples have the same features" in done.stderr
 
 
 # ---- columns of two tables
@@ -237,7 +217,7 @@ def wide(folder, features, order, name, labels=None, names="abcd"):
     return save(folder, columns | ({} if labels is None else {"label": labels}), name)
 
 
-def test_columns_in_another_order_are_found_by_their_names(handful, tmp_path):
+def test_columns_in_another_order_are_found_by_their_names_and_others_are_refused(handful, tmp_path):
     features = rows()
     wide(tmp_path, features[[0, 1, 2, 6, 7, 8]], (0, 1, 2, 3), "examples.parquet", ["x"] * 3 + ["y"] * 3)
     found = {}
@@ -251,17 +231,10 @@ def test_columns_in_another_order_are_found_by_their_names(handful, tmp_path):
         found[name] = [parquet.read_table(file)["label"].to_pylist() for file in files]
     assert found["other"] == found["same"]
     assert found["same"][0][:12] == ["x"] * 6 + ["y"] * 6
-
-
-def test_other_columns_are_refused(handful, tmp_path):
-    features = rows()
-    labels = ["x"] * 6 + ["y"] * 6 + [None] * 6
-    wide(tmp_path, features, (0, 1, 2, 3), "examples.parquet", labels)
     wide(tmp_path, features, (0, 1, 2, 3), "pile.parquet", names="abce")
-    assert handful("label", "examples.parquet", "-o", "out").returncode == 0
     for command in (
-        ["label", "examples.parquet", "pile.parquet", "-o", "out2"],
-        ["predict", "out/model.safetensors", "pile.parquet"],
+        ["label", "examples.parquet", "pile.parquet", "-o", "refused"],
+        ["predict", "same/model.safetensors", "pile.parquet"],
     ):
         done = handful(*command)
         assert done.returncode == 1

@@ -4,10 +4,8 @@ Real processes on work that would take minutes, one for each kind of work, inter
 process group at once.
 """
 
-import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from piles import fill, picture
+from piles import fill
 from strangers import save_slow_on_white
 
-from handful.features import FeatureTable, digits, write
+from handful.features import FeatureTable, write
 
 pytestmark = [
     pytest.mark.slow,
@@ -164,33 +162,3 @@ def test_while_processes_of_the_benchmark_work(tmp_path):
     running = Running(tmp_path, "bench", "balanced", "--tasks", "20000", "--jobs", "2", "-o", "out")
     running.busy(4)
     running.interrupt("Stopped. Finished tasks are stored in out")
-
-
-@pytest.mark.torch
-def test_while_torch_trains(tmp_path):
-    for label in range(12):
-        (tmp_path / "pictures" / f"kind{label}").mkdir(parents=True)
-        for i in range(12):
-            picture("left", 100 * label + i).save(tmp_path / "pictures" / f"kind{label}" / f"{i}.png")
-    command = ["train", "pictures", "-o", "out", "--size", "84", "--epochs", "500"]
-    running = Running(tmp_path, *command)
-    running.busy(8)
-    running.interrupt()
-
-
-def test_while_the_server_solves(tmp_path):
-    running = Running(tmp_path, "serve", "--json")
-    running.until(lambda: running.said("stdout").endswith("}\n"))
-    values, labels = digits()
-    body = {"support": values[:100].tolist(), "labels": labels[:100].tolist(), "query": values.tolist() * 12}
-    body["method"] = "laplacianshot"  # quadratic in the pile: about 15 seconds
-    facts, text = json.loads(running.said("stdout")), json.dumps(body).encode()
-    host, port = facts["address"].removeprefix("http://").rstrip("/").split(":")
-    head = (
-        f"POST /api/v1/solve HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {facts['token']}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
-    )
-    with socket.create_connection((host, int(port))) as connection:  # an answer is not waited for
-        connection.sendall(head.encode() + text)
-        running.busy(6)
-        running.interrupt()
