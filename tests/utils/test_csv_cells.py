@@ -1,6 +1,7 @@
 """Tables that a spreadsheet opens without running anything, and that are read back exactly."""
 
 import csv
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -67,14 +68,8 @@ def test_numbers_are_not_escaped(tmp_path):
 def formula_cells(path):
     """The cells that a spreadsheet would compute."""
     with open(path, newline="", encoding="utf-8") as file:
-        return [cell for row in csv.reader(file) for cell in row if cell[:1] in STARTS and cell and not is_number(cell)]
-
-
-def is_number(cell):
-    try:
-        return np.isfinite(float(cell))
-    except ValueError:
-        return False
+        cells = [cell for row in csv.reader(file) for cell in row if cell and cell[:1] in STARTS]
+    return [cell for cell in cells if not re.fullmatch(r"[-+][\d.]+(e-?\d+)?", cell)]
 
 
 CLASSES = ["=HYPERLINK(A1)", "@sum", "-x"]
