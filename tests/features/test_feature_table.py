@@ -81,16 +81,13 @@ def test_the_mean_is_summed_in_double_precision():
     assert mean[0] == np.float32((2.0**24 + 5000) / 5001)
 
 
-def test_a_split_keeps_its_rows_together_and_one_that_is_not_there_is_named(birds):
-    part = birds.select("train")
+def test_a_split_keeps_its_rows_together(birds):
+    part = birds.of_split("train")
     assert part.paths.tolist() == ["birds/0.jpg", "birds/1.jpg", "birds/4.jpg"]
     np.testing.assert_array_equal(part.features, birds.features[[0, 1, 4]])
     assert part.base_mean.tolist() == birds.base_mean.tolist()
     assert birds.of_split("val") is None
-    with pytest.raises(ValueError, match="birds has no split 'val': there are 'test', 'train'"):
-        birds.select("val")
-    with pytest.raises(ValueError, match="no split 'train': there are none"):
-        FeatureTable(np.eye(2), [1, 2]).select("train")
+    assert FeatureTable(np.eye(2), [1, 2]).of_split("train") is None
 
 
 def test_describe_counts_what_was_put_in():

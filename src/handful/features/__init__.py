@@ -2,7 +2,6 @@
 
 from handful.features.episodes import Episodes, Protocol, draw
 from handful.features.files import read, write
-from handful.features.parts import is_sharded
 from handful.features.practice import digits, practice
 from handful.features.table import FeatureTable, concatenate, describe
 
@@ -14,7 +13,6 @@ __all__ = [
     "describe",
     "digits",
     "draw",
-    "is_sharded",
     "practice",
     "read",
     "write",

@@ -202,19 +202,6 @@ class FeatureTable:
         """
         return self.take(self.splits == split) if self.splits is not None and split in self.splits else None
 
-    def select(self, split: str) -> FeatureTable:
-        """The items of a split; raises ValueError with the names of the splits if there are none.
-
-        Parameters
-        ----------
-        split : str
-            The name of the split.
-        """
-        if (part := self.of_split(split)) is None:
-            there = [] if self.splits is None else map(repr, np.unique(self.splits).tolist())
-            raise ValueError(f"{self.name} has no split {split!r}: there are {_some([*there]) or 'none'}")
-        return part
-
     def take(self, rows: NDArray | Sequence[int]) -> FeatureTable:
         """Some rows. `skipped` and `source` do not change.
 
@@ -224,20 +211,18 @@ class FeatureTable:
             Their numbers, or a mask [n].
         """
         places = np.arange(len(self))[np.asarray(rows, None if len(rows) else np.int64)]
-        labels = None if self.labels is None else self.labels[places]
-        if labels is not None and labels.dtype.kind == "O" and is_labelled(labels).all():
-            labels = labels.astype(str)
-        is_whole = np.array_equal(places, np.arange(len(self)))
-        return self._with(
-            features=self.features[places],
-            labels=labels,
-            paths=self.paths if is_whole else np.array(_at(self.names, places), str),  # rows keep their number as name
-            splits=None if self.splits is None else self.splits[places],
-            others={name: values[places] for name, values in self.others.items()},
-            files=_at(self.files, places),
-            hashes=_at(self.hashes, places),
-            texts=_at(self.texts, places),
-        )
+        table = copy(self)
+        vars(table).pop("names", None)
+        table.features = self.features[places]
+        table.others = {name: values[places] for name, values in self.others.items()}
+        for name in ("labels", "splits"):
+            setattr(table, name, None if getattr(self, name) is None else getattr(self, name)[places])
+        if table.labels is not None and table.labels.dtype.kind == "O" and table.has_label.all():
+            table.labels = table.labels.astype(str)
+        if not np.array_equal(places, np.arange(len(self))):  # rows keep their number as name
+            table.paths = np.array(_at(self.names, places), str)
+        table.files, table.hashes, table.texts = (_at(x, places) for x in (self.files, self.hashes, self.texts))
+        return table
 
     def replace(self, **changes: Any) -> FeatureTable:
         """A copy with some attributes changed. They are checked.
@@ -249,23 +234,15 @@ class FeatureTable:
         """
         return FeatureTable(**{key: value for key, value in vars(self).items() if key != "names"} | changes)
 
-    def _with(self, **changes: Any) -> FeatureTable:
-        """A copy with some attributes changed, without checks."""
-        table = copy(self)
-        vars(table).pop("names", None)
-        vars(table).update(changes)
-        return table
-
 
 def _at(values: Sequence[Any] | None, places: NDArray) -> list[Any] | None:
     return None if values is None else [values[i] for i in places.tolist()]
 
 
 def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
-    """The rows of several tables, one table after the other.
+    """The rows of several tables, one table after the other; what not all tables have is left out.
 
-    What does not belong to rows is taken from the first table. Labels, files, hashes, texts and other columns are kept
-    if all tables have them.
+    What does not belong to rows is taken from the first table.
 
     Parameters
     ----------
@@ -338,7 +315,7 @@ def _spread(values: NDArray) -> dict[str, float]:
 
 
 def row_names(paths: Sequence[str], start: int = 0) -> list[str]:
-    """The paths; a row with a blank path is named by its number. The first row has the number `start`."""
+    """The paths; a row with a blank path is named by its number, from `start` on."""
     return [path if path.strip() else f"row {i}" for i, path in enumerate(paths, start)]
 
 
@@ -349,15 +326,10 @@ def _counted(values: NDArray) -> dict[Any, int]:
 
 
 def free_name(name: str, used_names: Iterable[str]) -> str:
-    """The name, with a number added if it is used already.
-
-    >>> free_name("label", ["label", "path"])
-    'label_2'
-    """
+    """The name, with a number added if it is used already: label_2."""
     used_names = set(used_names)
-    if name not in used_names:
-        return name
-    return next(result for number in count(2) if (result := f"{name}_{number}") not in used_names)
+    numbered = (f"{name}_{number}" for number in count(2))
+    return name if name not in used_names else next(each for each in numbered if each not in used_names)
 
 
 def _clean_features(x: Any) -> NDArray:
@@ -399,6 +371,5 @@ def checked_mean(mean: Any, dimension: int) -> NDArray | None:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(shortened(name) for name in names[:MAX_LISTED_NAMES]) + (
-        ", ..." if len(names) > MAX_LISTED_NAMES else ""
-    )
+    more = ", ..." if len(names) > MAX_LISTED_NAMES else ""
+    return ", ".join(map(shortened, names[:MAX_LISTED_NAMES])) + more

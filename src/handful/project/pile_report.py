@@ -18,10 +18,11 @@ from handful.project.labelling import Labelled
 from handful.project.summary import EXPECTED_HEAD, expected_in_words, expected_rows, label_texts, total_of
 from handful.solving.telling_words import telling_words
 from handful.utils.files import printable
-from handful.utils.shares_in_words import chances_in_words, is_low
+from handful.utils.shares_in_words import is_low
 
 CORRECTIONS_FILE = "corrections.json"  # as the page calls what it gives
 NOT_EXPECTED = "This method gives no probabilities: how many labels are right is not known before a check."
+KNOWN_WELL = 0.2  # an interval of the share this wide: probabilities were seen to hold within single piles
 MAX_MARKED_WORDS = 15  # of a class, that the page marks in its texts
 
 
@@ -58,6 +59,20 @@ def write_report(
         progress=progress,
     )
     report.write(path, contents)
+
+
+def chances_in_words(noun: str, interval: Sequence[float] | None) -> str:
+    """What P(unknown) says of a pile, by the interval of its share of unknowns (None: it was told).
+
+    Over many piles the probabilities hold. In one pile they are all too high or too low together if its share is.
+    """
+    if interval is None:
+        return f"If the share of unknowns is as told, about 80 of 100 {noun}s with a P(unknown) of 80 % are unknown."
+    low, high = interval
+    if high - low <= KNOWN_WELL:
+        return f"Of 100 {noun}s with a P(unknown) of 80 %, about 80 are unknown."
+    ends = f"between {100 * low:.0f} and {100 * high:.0f} % may be unknown"
+    return f"P(unknown) orders the {noun}s; as percentages it may be far off here, where {ends}."
 
 
 def run_of(run_id: str, folder: Path | None) -> report.Run:
