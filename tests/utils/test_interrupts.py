@@ -119,13 +119,6 @@ def white(network, tmp_path):
     return tmp_path
 
 
-def test_while_it_starts(tmp_path):
-    running = Running(tmp_path, "bench", "balanced", "--tasks", "5000", "-o", "out")
-    running.until(lambda: b"handful" in Path(f"/proc/{running.process.pid}/cmdline").read_bytes())
-    time.sleep(0.4)
-    running.interrupt()
-
-
 def test_while_a_network_runs_once_or_twice(white):
     for seconds, words in ((None, "Stopped. The features so far are stored"), (0.02, "")):
         running = Running(white, "embed", "pile", "--backbone", "model.onnx", "-o", "out.parquet")

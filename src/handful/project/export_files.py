@@ -212,7 +212,7 @@ def _table(project: LiveProject, state: State, rows: np.ndarray, labelled: np.nd
     if project.source.is_table and pile.texts is not None:
         rows = np.flatnonzero([origin == PILE for origin in pile.origins])
     others = rows[~np.isin(rows, labelled)]
-    blank: dict[str, list[str]] = {name: [""] * len(others) for name in ("label", "labelled_by", "decision")}
+    blank: dict[str, list[Any]] = {name: [""] * len(others) for name in ("label", "labelled_by", "decision")}
     blank["path"] = [pile.names[i] for i in others.tolist()]
     whole = {}  # the answers, and blank rows below them
     for name, values in table.items():

@@ -38,9 +38,8 @@ def in_units(count: int) -> str:
     """A number of bytes with a unit, as in 1.5 GiB."""
     power = _power(count)
     number = min(count / 1024**power, 1024**2)  # a header may say any number
-    return (
-        f"{number:.{0 if number >= 100 else 1}f} {POWERS[power]}iB".replace(".0 ", " ") if power else f"{count} bytes"
-    )
+    text = f"{number:.{0 if number >= 100 else 1}f}".removesuffix(".0")
+    return f"{text} {POWERS[power]}iB" if power else f"{count} bytes"
 
 
 def _power(count: int) -> int:
