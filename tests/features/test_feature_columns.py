@@ -9,7 +9,7 @@ import pytest
 from piles import assert_refused
 from pyarrow import csv, parquet
 
-from handful.features import FeatureTable, Protocol, concatenate, describe, draw, read, write
+from handful.features import FeatureTable, Protocol, concatenate, draw, read, write
 from handful.project.items import in_order
 
 FORMATS = ["t.parquet", "t.npz", "t.safetensors", "t.csv"]
@@ -43,7 +43,6 @@ def test_an_id_is_no_feature_and_it_is_said(wide):
         assert table.others["text"].tolist() == [f"note {i}" for i in range(18)]
         assert [str(date) for date in table.others["date"]] == [f"2024-01-{i + 1:02d}" for i in range(18)]
         assert table.about_columns.startswith("features: 4 columns f0 ... f3; carried along: ")
-        assert describe(table)["set_aside"] == ["id"]
 
 
 def test_columns_that_look_like_something_else(tmp_path):

@@ -7,7 +7,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from handful.features import FeatureTable, describe
+from handful.cli.info import describe
+from handful.features import FeatureTable
 
 
 @pytest.fixture

@@ -274,11 +274,9 @@ def read_pickle(path: Path, choice: ColumnChoice) -> Content:
             raise ValueError(f"the pickle has a class {quoted(name)}: names of classes are strings or integers")
         rows = _rows(value, f"class {quoted(name)}")
         if parts and rows.shape[1] != parts[0].shape[1]:
-            here, there = (
-                f"class {quoted(name)} has {rows.shape[1]}",
-                f"class {quoted(labels[0])} has {parts[0].shape[1]}",
-            )
-            raise ValueError(f"{here} features in a row, but {there}: embeddings of one backbone have one length")
+            here, first = f"{quoted(name)} has {rows.shape[1]} features in a row", quoted(labels[0])
+            there = f"class {first} has {parts[0].shape[1]}: embeddings of one backbone have one length"
+            raise ValueError(f"class {here}, but {there}")
         parts.append(rows)
         labels += [name] * len(rows)
     return Content({choice.embedding_column: np.concatenate(parts), choice.label_column: object_array(labels)})

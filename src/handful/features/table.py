@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from handful.core.arrays import norms, to_numpy
+from handful.core.arrays import to_numpy
 from handful.core.checks import as_features
-from handful.features.episodes import Protocol
 from handful.features.labels import NDArray, clean_labels, clean_strings, is_labelled, label_texts
 from handful.utils.columns import object_array
 from handful.utils.text import counted, shortened
@@ -146,7 +144,7 @@ class FeatureTable:
     @property
     def counts(self) -> dict[Any, int]:
         """Items of each class."""
-        return {} if self.labels is None else _counted(self.labels[self.has_label])
+        return {} if self.labels is None else counts_of(self.labels[self.has_label])
 
     @property
     def mean(self) -> NDArray:
@@ -257,61 +255,12 @@ def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
     )
 
 
-def describe(table: FeatureTable) -> dict[str, Any]:
-    """What is in a table, as plain numbers and strings.
-
-    Parameters
-    ----------
-    table : FeatureTable
-        The table.
-
-    Returns
-    -------
-    summary : dict
-        `ways` says for 1, 5 and 10 shots how many known classes a task can have beside 5 outlier classes, with 15
-        queries of each: classes with too few items for that are not counted.
-
-    Examples
-    --------
-    >>> describe(FeatureTable([[3.0, 4.0], [0.0, 0.0]], ["hen", None]))["zero_rows"]
-    1
-    """
-    x, counts = table.features, table.counts
-    protocols = [Protocol(shots=shots) for shots in (1, 5, 10)]
-    enough = {p.shots: sum(count >= p.shots + p.queries for count in counts.values()) for p in protocols}
-    return {
-        "name": table.name,
-        "items": len(table),
-        "unlabelled": len(table) - int(table.has_label.sum()),
-        "classes": len(counts),
-        "counts": counts,
-        "items_per_class": _spread(np.array(list(counts.values()))) if counts else {},
-        "dimension": table.dimension,
-        "dtype": str(x.dtype),
-        "norms": _spread(norms(x)),
-        "mean_norm": float(np.linalg.norm(table.mean)),
-        "base_mean_norm": None if table.base_mean is None else float(np.linalg.norm(table.base_mean)),
-        "zero_rows": int((~x.any(axis=1)).sum()),
-        "duplicate_rows": len(x) - len({blake2b((row + 0.0).data, digest_size=16).digest() for row in x}),  # -0 is 0
-        "ways": {p.shots: max(0, enough[p.shots] - p.outlier_ways) for p in protocols},
-        "paths": table.paths is not None,
-        "splits": {} if table.splits is None else _counted(table.splits),
-        "columns": None if table.columns is None else list(table.columns),
-        "others": list(table.others),
-        "set_aside": list(table.set_aside),
-    }
-
-
-def _spread(values: NDArray) -> dict[str, float]:
-    return {"min": values.min().item(), "median": float(np.median(values)), "max": values.max().item()}
-
-
 def row_names(paths: Sequence[str], start: int = 0) -> list[str]:
     """The paths; a row with a blank path is named by its number, from `start` on."""
     return [path if path.strip() else f"row {i}" for i, path in enumerate(paths, start)]
 
 
-def _counted(values: NDArray) -> dict[Any, int]:
+def counts_of(values: NDArray) -> dict[Any, int]:
     """The number of rows with each value, sorted by value."""
     names, counts = np.unique(values.astype(str) if values.dtype.kind == "O" else values, return_counts=True)
     return dict(zip(names.tolist(), counts.tolist(), strict=True))
