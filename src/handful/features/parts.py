@@ -65,7 +65,7 @@ def complete(folder: Path) -> range:
             raise ValueError(f"{part_name(count - 1)} is one too many, {PLAN} says {planned}: make the features again")
         count = planned
     if len(numbers) < count:
-        first = min({*range(count)} - {*numbers})
+        first = next((i for i, number in enumerate(numbers) if number != i), len(numbers))
         raise ValueError(
             f"{part_name(first)} is missing, of {count} parts: run the command that makes them again, it continues "
             "where it stopped"
