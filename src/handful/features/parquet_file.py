@@ -279,8 +279,14 @@ def mean_to_json(mean: NDArray) -> str:
     return json.dumps({"base_mean": mean.tolist()})
 
 
-def write_parquet(table: FeatureTable, file: Path | IO[bytes], metadata: Mapping[bytes, bytes] | None = None) -> None:
-    """Write a table, with metadata for its header. Features that had a column each get one again."""
+def write_parquet(table: FeatureTable, path: Path) -> None:
+    """Features that had a column each get one again."""
+    with path.open("wb") as file:
+        write_rows(table, file)
+
+
+def write_rows(table: FeatureTable, file: IO[bytes], metadata: Mapping[bytes, bytes] | None = None) -> None:
+    """Write a table as Parquet, with metadata for its header."""
     need_pyarrow("a Parquet file")
     from pyarrow import parquet
 

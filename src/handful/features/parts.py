@@ -23,7 +23,7 @@ from handful.features.parquet_file import (
     mean_to_json,
     open_parquet,
     read_feature_columns,
-    write_parquet,
+    write_rows,
 )
 from handful.features.table import FeatureTable
 from handful.utils.extras import need_pyarrow
@@ -133,7 +133,7 @@ def write_mean(folder: Path, mean: NDArray | None) -> None:
 def write_part(table: FeatureTable, path: Path, note: dict[str, Any], mark: str = "") -> None:
     """Write a part, completely or not at all. mark: a suffix for the name of the scratch file."""
     file = io.BytesIO()
-    write_parquet(table, file, {NOTE_KEY: json.dumps(note).encode()})
+    write_rows(table, file, {NOTE_KEY: json.dumps(note).encode()})
     write_whole(path, file.getbuffer(), mark)
 
 

@@ -339,7 +339,7 @@ def find_label_column(columns: Mapping[str, NDArray], text: str | None, label: s
     """The column of labels: the one that the user named, or one with a usual name; None if there is none."""
     names = [name for name in columns if name != text]
     if label is not None and label not in columns:
-        raise ValueError(f"there is no column {shortened(label)!r}, only {listed(names)}: name one with --label")
+        raise ValueError(f"there is no column {shortened(label)!r}, only {listed([*columns])}: name one with --label")
     if label is not None and label == text:
         raise ValueError(f"column {shortened(label)!r} cannot hold both the texts and the labels")
     return label or _by_name(names, LABEL_NAMES) or _by_name(names, OTHER_LABEL_NAMES)
