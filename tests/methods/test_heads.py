@@ -89,7 +89,7 @@ def test_what_is_no_base_is_refused_in_words(tmp_path):
             read_base(path)
     with pytest.raises(ValueError, match="finite"):
         Base(np.array([1.0, np.nan]))
-    with pytest.raises(ValueError, match=r"\[items, 2\] is needed"):
+    with pytest.raises(ValueError, match=r"not \[items, 2\]"):
         Base(np.zeros(2), negatives=np.zeros((4, 3)))
 
 
