@@ -26,13 +26,8 @@ from handful.project.runs import NONE, UNKNOWN
 from handful.project.sorting import COPY_BYTES, plan_places, sort_files
 from handful.project.state import State
 from handful.project.text_items import FILE_COLUMN
-<<<<<<< HEAD
 from handful.utils.columns import ColumnTable, masked_numbers, object_array
-from handful.utils.files import is_within, printable
-=======
-from handful.utils.columns import ColumnTable, masked_numbers
 from handful.utils.files import is_within
->>>>>>> main
 
 
 def checked_place(source: Source, typed: str) -> Path:
