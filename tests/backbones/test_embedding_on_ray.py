@@ -16,8 +16,8 @@ from piles import PIXELS, assert_refused, contents, fill, finish, picture, rows_
 from handful.backbones import embedding_on_ray as embedding
 from handful.backbones import find_pictures, load_backbone
 from handful.backbones.embedding_on_ray import PartMaker, Recipe, embed_folder
-from handful.features import is_sharded, read
-from handful.features.parts import part_name, part_numbers
+from handful.features import read
+from handful.features.parts import is_sharded, part_name, part_numbers
 from handful.solving.blocks import on_threads
 
 pytestmark = pytest.mark.ray
