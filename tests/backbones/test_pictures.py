@@ -90,52 +90,37 @@ def test_numbers_of_16_and_32_bits_are_scaled_not_clipped():
         np.testing.assert_array_equal(pixels(open_picture(content(Image.fromarray(values), kind))), expected)
     for values, expected in (
         (np.float32([[0, 0.5, 1.0]]), [0, 128, 255]),
-        (np.float32([[0, 128, 255]]), [0, 128, 255]),
         (np.float32([[0, np.nan, 255]]), [0, 0, 255]),
         (np.float32([[-100, 0, 1]]), [0, 252, 255]),
         (np.float32([[0, 1e6, 2e6]]), [0, 128, 255]),
-        (np.int32([[0, 128, 255]]), [0, 128, 255]),
         (np.int32([[0, 257, 65535]]), [0, 1, 255]),
     ):
         assert pixels(open_picture(content(Image.fromarray(values), "TIFF")))[0, :, 0].tolist() == expected
-
-
-def test_sixteen_bits_of_which_white_is_zero():
     tags = TiffImagePlugin.ImageFileDirectory_v2()
-    tags[262] = 0
+    tags[262] = 0  # white is zero
     data = content(Image.fromarray(np.full((8, 8), 65535, np.uint16)), "TIFF", tiffinfo=tags)
-    if Image.open(io.BytesIO(data)).tag_v2[262] != 0:
-        pytest.skip("this Pillow writes no such file")
-    assert (pixels(open_picture(data)) == 0).all()
+    if Image.open(io.BytesIO(data)).tag_v2[262] == 0:  # not every Pillow writes such a file
+        assert (pixels(open_picture(data)) == 0).all()
 
 
-def test_other_modes_have_their_colours():
-    for mode, kind, colour, expected in (
-        ("CMYK", "JPEG", (255, 0, 0, 0), (0, 255, 255)),
-        ("LAB", "TIFF", (255, 128, 128), WHITE),
-        ("1", "PNG", 1, WHITE),
-        ("L", "PNG", 255, WHITE),
-        ("YCbCr", "JPEG", (255, 128, 128), WHITE),
-    ):
-        assert np.abs(pixels(open_picture(content(Image.new(mode, (16, 16), colour), kind))) - expected).max() <= 4
-
-
-def test_what_is_transparent_shows_white():
+def test_colours_of_other_modes_and_what_is_transparent_shows_white():
     image = Image.new("RGBA", (2, 1), (0, 0, 0, 0))
     image.putpixel((1, 0), (0, 0, 0, 255))
     palette = Image.new("P", (2, 1))
     palette.putpalette([*RED, *BLUE])
     palette.putpixel((1, 0), 1)
     for data, expected in (
+        (content(Image.new("CMYK", (16, 16), (255, 0, 0, 0)), "JPEG"), [(0, 255, 255)] * 16),
+        (content(Image.new("LAB", (2, 1), (255, 128, 128)), "TIFF"), [WHITE] * 2),
+        (content(Image.new("1", (2, 1), 1), "PNG"), [WHITE] * 2),
         (content(image, "PNG"), [WHITE, (0, 0, 0)]),
         (content(image.convert("LA"), "TIFF"), [WHITE, (0, 0, 0)]),
         (content(image.quantize(4), "PNG"), [WHITE, (0, 0, 0)]),
         (content(palette, "GIF", transparency=0), [WHITE, BLUE]),
         (content(Image.new("RGB", (2, 1), RED), "PNG", transparency=RED), [WHITE, WHITE]),
-        (content(Image.new("L", (2, 1), 7), "PNG", transparency=7), [WHITE, WHITE]),
         (content(Image.new("RGBA", (2, 1), (255, 0, 0, 128)), "PNG"), [(255, 127, 127)] * 2),  # half of it
     ):
-        assert np.abs(pixels(open_picture(data))[0] - expected).max() <= 1
+        assert np.abs(pixels(open_picture(data))[0] - expected).max() <= 4
 
 
 def test_of_an_animation_the_first_frame():
@@ -181,7 +166,7 @@ def name(request):
 
 
 def test_pictures_of_phones_are_found_opened_upright_and_embedded_like_others(tmp_path, name):
-    for turn, transpose in ((1, None), (3, Image.Transpose.ROTATE_180), (6, Image.Transpose.ROTATE_270)):
+    for turn, transpose in ((6, Image.Transpose.ROTATE_270), (1, None)):
         exif = Image.Exif()
         exif[274] = turn
         data = phone_file(scene(), name, exif=exif.tobytes())
@@ -190,12 +175,8 @@ def test_pictures_of_phones_are_found_opened_upright_and_embedded_like_others(tm
         upright = scene() if transpose is None else scene().transpose(transpose)
         image = open_picture(tmp_path / name)
         assert image.size == picture_size(tmp_path / name) == upright.size
-        difference = np.abs(pixels(image) - pixels(upright))
-        assert np.median(difference) <= 4
-        assert difference.mean() <= 8
-    for mode in ("RGBA", "L"):
-        assert open_picture(phone_file(scene().convert(mode), name)).mode == "RGB"
-    (tmp_path / name).write_bytes(phone_file(scene(), name))
+        assert np.abs(pixels(image) - pixels(upright)).mean() <= 8
+    assert open_picture(phone_file(scene().convert("RGBA"), name)).mode == "RGB"
     scene().save(tmp_path / "a.png")
     table = embed_pictures(find_pictures(tmp_path)[0], load_backbone("pixels"), cache=False)
     assert np.abs(table.features[0] - table.features[1]).mean() < 0.03
@@ -204,18 +185,17 @@ def test_pictures_of_phones_are_found_opened_upright_and_embedded_like_others(tm
 
 def test_pictures_of_phones_have_the_same_limits(name, monkeypatch):
     whole = phone_file(scene(), name)
-    start, *boxes = whole.split(b"ispe\0\0\0\0")  # where a file says its size
-    lie = b"".join(
-        b"ispe\0\0\0\0" + (30_000).to_bytes(4, "big") + (20_000).to_bytes(4, "big") + box[8:] for box in boxes
-    )
-    with pytest.raises(BadPicture, match=r"pixels|damaged"):
-        open_picture(start + lie)
     with monkeypatch.context() as patch:
         patch.setattr(pictures, "MAX_PIXELS", 5000)
         assert "96 x 64 pixels" in reason_of(whole)
-    for part in (0.05, 0.6, 0.9):
-        with pytest.raises(BadPicture):
-            open_picture(whole[: int(len(whole) * part)])
+    start, *boxes = whole.split(b"ispe\0\0\0\0")  # where a file says its size
+    size = b"ispe\0\0\0\0" + (30_000).to_bytes(4, "big") + (20_000).to_bytes(4, "big")
+    for data in (
+        start + b"".join(size + box[8:] for box in boxes),
+        *(whole[: int(len(whole) * x)] for x in (0.05, 0.9)),
+    ):
+        with pytest.raises(BadPicture, match=r"pixels|damaged|is "):
+            open_picture(data)
 
 
 def test_without_the_extra_a_heic_picture_is_refused_with_the_install_command(monkeypatch):
@@ -255,7 +235,7 @@ def test_pictures_come_upright(tmp_path):
 HALVES = np.zeros((8, 24, 3), np.uint8)
 HALVES[:, :12, 0] = 255  # the left half is red, so that a turn shows
 GARBAGE = np.random.default_rng(0).bytes(60_000)
-SHORT, ASCII, RATIONAL, FLOAT = 3, 2, 5, 11  # types of TIFF
+SHORT, ASCII, RATIONAL = 3, 2, 5  # types of TIFF
 
 
 def exif_of(kind, value, count=1, tail=b""):
@@ -265,29 +245,16 @@ def exif_of(kind, value, count=1, tail=b""):
 
 
 SIX = exif_of(SHORT, struct.pack(">H", 6))
-ORIENTATIONS = {  # and whether it turns the picture
-    "a short": (SIX, True),
-    "a rational": (exif_of(RATIONAL, struct.pack(">I", 26), tail=struct.pack(">II", 6, 1)), True),
-    "a float": (exif_of(FLOAT, struct.pack(">f", 6)), True),
-    "the first of two": (exif_of(SHORT, struct.pack(">HH", 6, 3), 2), True),
-    "text": (exif_of(ASCII, b"6", 2), False),
-    "the number 9": (exif_of(SHORT, struct.pack(">H", 9)), False),
-    "infinite": (exif_of(RATIONAL, struct.pack(">I", 26), tail=struct.pack(">II", 1, 0)), False),
-    "cut off": (SIX[:20], False),
-    "4 billion numbers": (exif_of(SHORT, struct.pack(">I", 8), 0xFFFFFFFF), False),
-    "garbage": (b"Exif\0\0" + GARBAGE, False),
-}
 
 
 def saved(kind, **options):
     return content(Image.fromarray(HALVES), kind, **({"quality": 100} if kind in ("JPEG", "WEBP") else {}), **options)
 
 
-def png(*chunks, at=33):
-    """With chunks after the header, or at another place."""
+def png(*chunks):
+    """With chunks after the header."""
     plain = saved("PNG")
-    at = at if at > 0 else len(plain) + at
-    return plain[:at] + b"".join(chunk(*one) for one in chunks) + plain[at:]
+    return plain[:33] + b"".join(chunk(*one) for one in chunks) + plain[33:]
 
 
 def jpeg(marker, data):
@@ -306,33 +273,34 @@ def check(data, tmp_path, is_turned=False):
 
 
 def test_an_orientation_is_taken_from_any_number_and_from_nothing_else(tmp_path):
-    for block, is_turned in ORIENTATIONS.values():
+    for block, is_turned in (
+        (SIX, True),
+        (exif_of(RATIONAL, struct.pack(">I", 26), tail=struct.pack(">II", 6, 1)), True),
+        (exif_of(SHORT, struct.pack(">HH", 6, 3), 2), True),  # the first of two
+        (exif_of(ASCII, b"6", 2), False),
+        (exif_of(SHORT, struct.pack(">H", 9)), False),
+        (exif_of(RATIONAL, struct.pack(">I", 26), tail=struct.pack(">II", 1, 0)), False),  # infinite
+        (SIX[:20], False),
+        (b"Exif\0\0" + GARBAGE, False),
+    ):
         for data in (png((b"eXIf", block[6:])), jpeg(0xE1, block), saved("WEBP", exif=block)):
             check(data, tmp_path, is_turned)
 
 
-BOMB = zlib.compress(b"a" * 20_000_000, 9)
-BROKEN = {
-    "text that unpacks to 20 MB": png((b"zTXt", b"k\0\0" + BOMB)),
-    "such text after the pixels": png((b"zTXt", b"k\0\0" + BOMB), at=-12),
-    "a profile of garbage": png((b"iCCP", GARBAGE)),
-    "text with a wrong checksum": png((b"tEXt", b"k\0abc")).replace(b"k\0abc", b"k\0abd"),
-    "an animation that is cut off": png((b"acTL", b"ab")),
-    "EXIF with a wrong checksum": png((b"eXIf", SIX[6:])).replace(struct.pack(">HH", 6, 0), b"\0\5\0\0"),
-    "other pictures of garbage": jpeg(0xE2, b"MPF\0" + GARBAGE),
-    "garbage in a WebP": saved("WEBP", icc_profile=GARBAGE, xmp=GARBAGE),
-    "garbage in a TIFF": saved("TIFF", icc_profile=GARBAGE),
-}
-
-
 def test_what_is_broken_beside_the_pixels_does_not_refuse_them(tmp_path):
-    for data in BROKEN.values():
-        check(data, tmp_path)
-    # The orientation and transparency outlive it.
-    check(png((b"zTXt", b"k\0\0" + BOMB), (b"eXIf", SIX[6:])), tmp_path, is_turned=True)
+    long_text = zlib.compress(b"a" * 20_000_000, 9)
+    for data, is_turned in (
+        (png((b"zTXt", b"k\0\0" + long_text), (b"eXIf", SIX[6:])), True),  # the orientation outlives it
+        (png((b"iCCP", GARBAGE)), False),
+        (png((b"tEXt", b"k\0abc")).replace(b"k\0abc", b"k\0abd"), False),  # another checksum
+        (png((b"eXIf", SIX[6:])).replace(struct.pack(">HH", 6, 0), b"\0\5\0\0"), False),
+        (jpeg(0xE2, b"MPF\0" + GARBAGE), False),
+        (saved("WEBP", icc_profile=GARBAGE, xmp=GARBAGE), False),
+        (saved("TIFF", icc_profile=GARBAGE), False),
+    ):
+        check(data, tmp_path, is_turned)
     plain = content(Image.new("P", (4, 4), 0), "PNG", transparency=0)
-    broken = plain[:33] + chunk(b"pHYs", b"\0") + plain[33:]
-    assert open_picture(broken).getpixel((0, 0)) == open_picture(plain).getpixel((0, 0)) == WHITE
+    assert open_picture(plain[:33] + chunk(b"pHYs", b"\0") + plain[33:]).getpixel((0, 0)) == WHITE
 
 
 # ---- what is refused
@@ -357,17 +325,13 @@ def test_what_is_no_picture_though_named_so():
 def test_a_file_cut_short_is_refused_wherever_it_was_cut():
     for kind in ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF"):
         whole = content(noise(48, 64), kind)
-        for part in (0.1, 0.5, 0.9, 0.98):
+        for part in (0.1, 0.5, 0.98):
             assert "damaged" in reason_of(whole[: int(len(whole) * part)])
     assert "cut short" in reason_of(content(noise(300, 400), "JPEG", progressive=True)[:-500])
-    for data in (saved("JPEG")[:-400], saved("PNG")[:60], b"\xff\xd8\xff\xe1\0\0", PNG):
-        reason_of(data)
 
 
 def test_a_picture_beyond_the_limit_is_refused_by_its_header():
-    limit = Image.MAX_IMAGE_PIXELS
     assert "far too many pixels" in reason_of(png_header(100_000, 100_000))
-    assert limit == Image.MAX_IMAGE_PIXELS
     with pytest.warns(Image.DecompressionBombWarning):
         assert "12000 x 10000 pixels" in reason_of(png_header(12_000, 10_000))  # its pixels would be "cut short"
     with warnings.catch_warnings():
