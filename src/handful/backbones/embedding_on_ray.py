@@ -17,13 +17,13 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,12 +44,11 @@ MAX_TRIES = 5  # of a part whose worker died, with its machine or by a picture t
 UNREAD_REASON = "cannot be read"  # the start of the reason when a file could not be opened
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """The arguments of `load_backbone`, with which every machine loads the same backbone."""
 
     name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -90,38 +89,31 @@ class PartMaker(Worker):
         """Make one part, unless a worker that died has written it. The answer lists the skipped pictures."""
         path = Path(self.folder, part_name(row["part"]))
         paths = [os.path.join(self.top, os.fsdecode(name)) for name in row["names"].split(b"\0")]
-        for place, what in ((self.top, "pictures"), (os.path.join(self.folder, PLAN), "parts")):
-            if not os.path.exists(place):  # otherwise all of its pictures would be skipped
-                raise FileNotFoundError(
-                    f"there is no {place!r}: {what} must be under the same path on every machine of the cluster"
-                )
-        if not any(map(os.path.exists, paths)):  # probably a drive that is not mounted
-            raise FileNotFoundError(f"{paths[0]!r} and the {len(paths) - 1} pictures after it do not exist")
+        # Otherwise all of its pictures would be skipped where a drive is not mounted.
+        if not os.path.exists(os.path.join(self.folder, PLAN)) or not any(map(os.path.exists, paths)):
+            raise FileNotFoundError(
+                f"{paths[0]!r} or {self.folder!r} does not exist: pictures and parts must be under the same path on "
+                "every machine of the cluster"
+            )
         note = read_note(path)
         if note is None or note.get("digest") != row["digest"]:
-            tries = _count_try(path, paths)
+            tries = path.with_name(
+                f".{path.name}.tries.tmp"
+            )  # it outlives the worker: Ray would restart it without end
+            with open(tries, "ab") as file:
+                file.write(b".")
+            if tries.stat().st_size > MAX_TRIES:
+                raise OSError(
+                    f"{MAX_TRIES} workers died over the pictures from {paths[0]!r} to {paths[-1]!r}: check whether one "
+                    "of them crashes the decoder, or whether memory is short"
+                )
             embedded = embed_pictures(paths, self.backbone, cache=False, batch=BATCH_SIZE, threads=1)
-            places = {path: i for i, path in enumerate(paths)}
-            skipped = [(places[path], reason) for path, reason in embedded.skipped]
+            skipped = [(paths.index(path), reason) for path, reason in embedded.skipped]
             note = {"digest": row["digest"], "hashes": embedded.hashes, "skipped": skipped}
             names = [printable(os.path.relpath(path, self.top)) for path in embedded.names]
             write_part(FeatureTable(embedded.features, list(map(first_folder, names)), names), path, note)
             tries.unlink(missing_ok=True)
         return {"part": int(row["part"]), "skipped": note["skipped"]}
-
-
-def _count_try(part: Path, paths: list[str]) -> Path:
-    """Count the attempts in a file, which outlives the worker: Ray would restart it without end."""
-    tries = part.with_name(f".{part.name}.tries.tmp")
-    with open(tries, "ab") as file:
-        before = file.tell()
-        file.write(b".")
-    if before >= MAX_TRIES:
-        raise OSError(
-            f"{before} workers died over the pictures from {paths[0]!r} to {paths[-1]!r}: check whether one of "
-            "them crashes the decoder, or whether memory is short"
-        )
-    return tries
 
 
 def embed_to_parts(
@@ -168,22 +160,18 @@ def embed_to_parts(
         finished += len(names[number * size : (number + 1) * size])
         progress(finished, len(names))
 
-    notes = _notes(folder, digests)
-    for number in range(len(starts)):
+    rows, notes = [], _notes(folder, digests)
+    for number, start in enumerate(starts):
         skipped = notes[number]["skipped"] if number in notes else [(0, UNREAD_REASON)]
         if any(reason.startswith(UNREAD_REASON) for _, reason in skipped):  # perhaps it can be read now
-            notes.pop(number, None)
             (folder / part_name(number)).unlink(missing_ok=True)
+            part = b"\0".join(names[start : start + size])
+            rows.append({"part": number, "names": part, "digest": digests[number]})
         else:
             settle(number, skipped)
-    rows = [
-        {"part": number, "names": b"\0".join(names[start : start + size]), "digest": digests[number]}
-        for number, start in enumerate(starts)
-        if number not in notes
-    ]
     if rows:
         is_file = recipe.name.lower().endswith(".onnx")  # its path must be valid in every working folder
-        recipe = Recipe(os.path.abspath(recipe.name) if is_file else recipe.name, dict(recipe.options))
+        recipe = recipe._replace(name=os.path.abspath(recipe.name)) if is_file else recipe
         arguments = (recipe, backbone.fingerprint, os.path.abspath(top), os.path.abspath(folder))
         try:
             with closing(map_on_ray(PartMaker, arguments, rows, address=address, until=until)) as answers:
