@@ -11,8 +11,6 @@ from handful.backbones import efficientnet, list_backbones, load_backbone
 from handful.backbones.preprocessing import Preprocessing
 from handful.utils.cache_folder import cache_folder
 
-# --- what is missing
-
 
 def test_a_missing_extra_names_the_install_command(monkeypatch):
     for missing in ("onnxruntime", "onnx", efficientnet.LITE0.package):
@@ -26,40 +24,25 @@ def test_a_missing_extra_names_the_install_command(monkeypatch):
         load_backbone("timm:resnet18")
 
 
-# --- torch modules, pixels, names
-
-
-@pytest.mark.torch
-def test_torch_module_gives_its_features():
-    import torch
-
+def test_torch_module_gives_its_features_and_needs_its_preprocessing(torch):
     module = torch.nn.Sequential(torch.nn.Conv2d(3, 5, 3), torch.nn.BatchNorm2d(5), torch.nn.Dropout(0.5))
-    backbone = load_backbone(module, size=(8, 6), mean=0.5, std=0.5, threads=1)
+    of_inputs = {"size": (8, 6), "mean": 0.5, "std": 0.5}
+    backbone, threads = load_backbone(module, **of_inputs, threads=1), torch.get_num_threads()
     assert not module.training
     assert (backbone.dimension, backbone.input_size) == (5, (8, 6))
-    threads = torch.get_num_threads()
     batch = np.random.default_rng(0).normal(size=(3, 3, 8, 6)).astype(np.float32)
     with torch.no_grad():
         expected = module(torch.from_numpy(batch)).mean((2, 3)).numpy()
     np.testing.assert_allclose(backbone.embed(batch), expected, atol=1e-6)
     assert torch.get_num_threads() == threads
-    again = load_backbone(module, size=(8, 6), mean=0.5, std=0.5)
-    assert again.fingerprint == backbone.fingerprint
+    assert load_backbone(module, **of_inputs).fingerprint == backbone.fingerprint
     with torch.no_grad():
         module[0].bias += 1
-    assert load_backbone(module, size=(8, 6), mean=0.5, std=0.5).fingerprint != backbone.fingerprint
-
-
-@pytest.mark.torch
-def test_torch_module_needs_its_preprocessing():
-    import torch
-
+    assert load_backbone(module, **of_inputs).fingerprint != backbone.fingerprint
     with pytest.raises(ValueError, match="give size, std"):
-        load_backbone(torch.nn.Identity(), mean=0.5)
-    with pytest.raises(ValueError, match="preset='clip' is for an ONNX file: give size, mean and std of the module"):
-        load_backbone(torch.nn.Identity(), preset="clip")
+        load_backbone(module, mean=0.5)
     with pytest.raises(ValueError, match="gives an array of shape"):
-        load_backbone(torch.nn.Flatten(0), size=4, mean=0.5, std=0.5)
+        load_backbone(torch.nn.Flatten(0), **of_inputs)
 
 
 def test_pixels_are_the_grey_values_of_the_whole_picture():
