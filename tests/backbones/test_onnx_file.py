@@ -54,7 +54,7 @@ def test_errors_say_what_is_wrong(tmp_path):
         ({}, {"mean": [0.5] * 3}, r"the std of its pictures .*or a preset \(imagenet, clip.*model.json"),
         ({}, IMAGENET | {"size": 9}, "8 x 8"),
         ({}, {"mean": [123.7] * 3, "std": [58.4] * 3}, "divide mean and std by 255"),
-        ({}, {"mean": [0.5] * 2, "std": [0.5] * 2}, "three are needed"),
+        ({}, {"mean": [0.5] * 2, "std": [0.5] * 2}, "three numbers each are needed"),
         ({}, {"mean": "red", "std": 1}, "model.onnx: mean is 'red'"),
         ({}, IMAGENET | {"means": 1}, "'means'"),
         ({}, IMAGENET | {"interpolation": "cubic"}, "bicubic"),
@@ -62,7 +62,7 @@ def test_errors_say_what_is_wrong(tmp_path):
         ({}, {"preset": "vit"}, "no preset 'vit': choose from imagenet, clip, dinov2, siglip"),
         ({"output": "map+flat"}, IMAGENET, "2 outputs.*map, flat"),
         ({}, IMAGENET | {"output": "x"}, "no output 'x'"),
-        ({"output": "kernel"}, IMAGENET, "rows for 1 pictures"),
+        ({"output": "kernel"}, IMAGENET, "for 1 pictures"),
     ):
         onnx_file(path, **graph).with_suffix(".json").write_text(json.dumps(beside))
         with pytest.raises(ValueError, match=words):

@@ -78,7 +78,7 @@ def embed_pictures(
     hashes: dict[str, str] = {}  # by path: the content hash
     bad: dict[str, str] = {}  # by path or by content hash: why it cannot be used
     if features.cache is not None:
-        hashes = features.cache.known(names, os.stat if opener is None else _status_by(opener))
+        hashes = features.cache.known(names, opener)
         features.fetch(hashes.values())
 
     def is_done(path: str) -> bool:
@@ -245,17 +245,6 @@ class _Features:
             "cached": sum(content not in self.computed for content in hashes),
         }
         return FeatureTable(rows, hashes=hashes, source=source | device, **more)
-
-
-def _status_by(opener: Opener) -> Callable[[str], os.stat_result]:
-    def status(path: str) -> os.stat_result:
-        descriptor = opener(path)
-        try:
-            return os.fstat(descriptor)
-        finally:
-            os.close(descriptor)
-
-    return status
 
 
 def _silent(done: int, total: int) -> None: ...
