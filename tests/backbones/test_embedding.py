@@ -106,16 +106,6 @@ def test_progress_rises_to_the_total(tmp_path, pile):
         assert calls == [(done, 22) for done in steps]
 
 
-def test_a_large_jpeg_is_decoded_smaller_only_down_to_twice_the_input(tmp_path):
-    for side, is_exact in ((8, True), (15, True), (64, False)):
-        soft = Image.fromarray(np.random.default_rng(0).integers(0, 256, (3, 3, 3), dtype=np.uint8))
-        soft.resize((side, side), Image.Resampling.BICUBIC).save(tmp_path / "a.jpg", quality=95)
-        (row,) = embed_pictures([tmp_path / "a.jpg"], Grid(), cache=False).features
-        (exact,) = one_by_one([tmp_path / "a.jpg"])
-        assert np.array_equal(row, exact) == is_exact
-        assert np.abs(row - exact).mean() < 0.02
-
-
 # ---- pictures that cannot be used
 
 
@@ -231,23 +221,21 @@ def test_many_entries_come_back():
     assert cache.get(vectors, "g") == {}
 
 
-def embed_when_told(backbone, folder, start, results):
-    start.wait()
-    table = embed_pictures(find_pictures(folder)[0], backbone, batch=1, threads=2)
-    results.put((len(table), backbone.embedded + table.source["cached"], float(table.features.sum())))
-
-
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no forks here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_processes_share_the_cache_at_once(tmp_path, pile):
+def test_processes_share_the_cache_at_once(pile):
+    def embed(start, results):
+        start.wait()
+        table = embed_pictures(pile, Grid(), batch=1, threads=2)
+        results.put((len(table), float(table.features.sum())))
+
     context = multiprocessing.get_context("fork")
     start, results = context.Event(), context.Queue()
-    arguments = Grid(), tmp_path / "pile", start, results
-    running = [context.Process(target=embed_when_told, args=arguments) for _ in range(3)]
+    running = [context.Process(target=embed, args=(start, results)) for _ in range(3)]
     for process in running:
         process.start()
     start.set()  # now all at once, the making of the cache too
-    assert {results.get(timeout=60) for _ in running} == {(20, 20, float(one_by_one(pile).sum()))}
+    assert {results.get(timeout=60) for _ in running} == {(20, float(one_by_one(pile).sum()))}
     for process in running:
         process.join(30)
     assert embed_pictures(pile, Grid()).source["cached"] == 20

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -164,12 +163,6 @@ def test_what_is_wrong_on_other_machines_is_said(nodes, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"the backbone 'pixels' is another one, or another version of it.*\(on "):
         embed_folder(tmp_path / "pile", Recipe("pixels", {"size": 8}), tmp_path / "out", load_backbone("pixels"))
     assert parts_in(tmp_path / "out") == []
-    elsewhere = ModuleType("elsewhere")  # that the actors cannot import, as if it were not installed there
-    exec("class PartMaker:\n    def __init__(self, *a): pass\n    def __call__(self, row): pass", vars(elsewhere))
-    monkeypatch.setitem(sys.modules, "elsewhere", elsewhere)
-    monkeypatch.setattr(embedding, "PartMaker", elsewhere.PartMaker)
-    with pytest.raises(ImportError, match=r"No module named 'elsewhere'. Install handful on all of them"):
-        embed(tmp_path / "pile", tmp_path / "elsewhere")
 
 
 # ---- parts and files
