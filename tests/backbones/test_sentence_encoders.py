@@ -150,8 +150,8 @@ def test_a_folder_is_a_backbone_and_says_how_it_pools(folder):
     assert (backbone.dimension, len(backbone.fingerprint)) == (4, 32)
     assert kind_of_backbone(str(path)) == "texts"
     assert model_file(str(path)) == path / "model.onnx"
-    (path / "1_Pooling").mkdir()
     settings = path / "1_Pooling" / "config.json"
+    settings.parent.mkdir()
     settings.write_text(json.dumps({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}))
     of_first = load_backbone(path)
     np.testing.assert_allclose(of_first.embed(["the hen"])[0], table[1] / np.linalg.norm(table[1]), rtol=1e-5)
