@@ -75,12 +75,10 @@ def test_preprocessing_is_that_of_the_original_evaluation(alone):
     for name, backbone in alone.items():
         size = NETWORKS[name].size
         pixels = np.random.default_rng(0).integers(0, 256, (size + 32, size + 96, 3), dtype=np.uint8)
-        prepared = backbone.prepare(Image.fromarray(pixels))
-        middle = pixels[16 : 16 + size, 48 : 48 + size].astype(np.float32)
-        np.testing.assert_allclose(prepared, (middle.transpose(2, 0, 1) - 127) / 128, atol=1e-6)
-        for shape in ((1, 3000), (225, 224)):
-            prepared = backbone.prepare(Image.new("RGB", shape, (255, 127, 0)))
-            np.testing.assert_allclose(prepared[:, 100, 100], [1, 0, -127 / 128], atol=1e-6)
+        middle = pixels[16 : 16 + size, 48 : 48 + size].astype(np.float32).transpose(2, 0, 1)
+        np.testing.assert_allclose(backbone.prepare(Image.fromarray(pixels)), (middle - 127) / 128, atol=1e-6)
+        narrow = backbone.prepare(Image.new("RGB", (1, 3000), (255, 127, 0)))
+        np.testing.assert_allclose(narrow[:, 100, 100], [1, 0, -127 / 128], atol=1e-6)
 
 
 def test_weights_are_used_only_if_they_are_the_published_ones(alone, tmp_path, monkeypatch):

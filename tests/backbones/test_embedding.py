@@ -194,11 +194,10 @@ def test_a_picture_changed_a_moment_ago_is_not_trusted_to_stay(pile, monkeypatch
 
 def test_another_backbone_or_loading_embeds_again(pile, monkeypatch):
     embed_pictures(pile, Grid())
-    for print_, version in (("bb", embedding.LOADING_VERSION), ("aa", embedding.LOADING_VERSION + 1)):
-        with monkeypatch.context() as patch:
-            patch.setattr(embedding, "LOADING_VERSION", version)
-            assert embed_pictures(pile, Grid(print_)).source["cached"] == 0
+    assert embed_pictures(pile, Grid("bb")).source["cached"] == 0
     assert embed_pictures(pile, Grid()).source["cached"] == 20  # the first's are still there
+    monkeypatch.setattr(embedding, "LOADING_VERSION", embedding.LOADING_VERSION + 1)
+    assert embed_pictures(pile, Grid()).source["cached"] == 0
 
 
 def test_an_interrupted_run_goes_on_where_it_was(pile):
@@ -209,16 +208,6 @@ def test_an_interrupted_run_goes_on_where_it_was(pile):
     assert (backbone.embedded, table.source["cached"]) == (8, 12)
     np.testing.assert_array_equal(table.features, one_by_one(pile))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("handful-pictures")]
-
-
-def test_many_entries_come_back():
-    cache = FeatureCache()
-    vectors = {content_hash(str(i).encode()): np.full(3, i, np.float32) for i in range(3000)}
-    cache.put(vectors, "f")
-    assert {key: row.tolist() for key, row in cache.get([*vectors, "00" * 20], "f").items()} == {
-        key: row.tolist() for key, row in vectors.items()
-    }
-    assert cache.get(vectors, "g") == {}
 
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no forks here")

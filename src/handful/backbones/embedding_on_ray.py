@@ -95,8 +95,8 @@ class PartMaker(Worker):
                 f"{paths[0]!r} or {self.folder!r} does not exist: pictures and parts must be under the same path on "
                 "every machine of the cluster"
             )
-        note = read_note(path)
-        if note is None or note.get("digest") != row["digest"]:
+        note = read_note(path) or {}
+        if note.get("digest") != row["digest"]:
             tries = path.with_name(
                 f".{path.name}.tries.tmp"
             )  # it outlives the worker: Ray would restart it without end
@@ -137,8 +137,6 @@ def embed_to_parts(
     is left to do. `backbone` is what `recipe` loads, on this machine. `until` keeps the connection open for the next
     call. `replace`: whether to replace parts of something else; otherwise they are an error.
     """
-    if size < 1:
-        raise ValueError(f"the part size is {size}: at least 1 picture is needed")
     if not paths:
         return PartFolder(folder, [], [], [])
     names = [os.fsencode(os.path.relpath(path, top)) for path in paths]
@@ -221,8 +219,8 @@ def _prepare_folder(folder: Path, plan: dict[str, Any], replace: bool) -> None:
 def _notes(folder: Path, digests: Sequence[str]) -> dict[int, dict[str, Any]]:
     """Return the notes of the parts that hold these pictures, by number."""
     with ThreadPoolExecutor(16) as pool:
-        notes = list(pool.map(lambda number: read_note(folder / part_name(number)), range(len(digests))))
-    return {i: note for i, note in enumerate(notes) if note is not None and note.get("digest") == digests[i]}
+        notes = pool.map(lambda number: read_note(folder / part_name(number)) or {}, range(len(digests)))
+        return {i: note for i, note in enumerate(notes) if note.get("digest") == digests[i]}
 
 
 def _digest(*parts: bytes) -> str:
