@@ -21,7 +21,7 @@ from tempfile import TemporaryFile, mkdtemp
 COMMAND = "from handful.cli import main; main()"
 MODULES = (
     "handful.cli", "handful.cli.label", "handful.estimators", "handful.features", "handful.project",
-    "handful.project.large_pile", "handful.project.pile_report", "handful.backbones", "handful.solving.groups",
+    "handful.project.large_pile", "handful.project.outputs", "handful.backbones", "handful.solving.groups",
     "handful.project.export_files", "handful.workbench.server.app", "handful.report", "PIL.ImageOps", "onnx",
     "array_api_compat.numpy", "pyarrow.csv", "pyarrow.parquet", "pyarrow.compute", "pandas", "rich.progress",
     "rich.table", "safetensors.numpy", "sklearn.cluster", "sklearn.datasets", "uvicorn",

@@ -44,7 +44,6 @@ if TYPE_CHECKING:  # the names below as editors and type checkers see them
     from handful import methods as methods
     from handful import report as report
     from handful import training as training
-    from handful import workbench as workbench
     from handful.core import metrics as metrics
     from handful.core.checks import NONE_OF_THESE as NONE_OF_THESE
     from handful.core.checks import UNKNOWN as UNKNOWN
@@ -73,7 +72,7 @@ _HOMES = {
     "handful.solving": ("Result", "describe", "list_methods", "solve", "solve_each"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("backbones", "bench", "estimators", "features", "methods", "metrics", "report", "training", "workbench")
+_MODULES = ("backbones", "bench", "estimators", "features", "methods", "metrics", "report", "training")
 
 
 def __getattr__(name: str) -> Any:

@@ -8,12 +8,9 @@ from sklearn.datasets import load_digits
 import handful
 from handful.core.arrays import FLOOR
 from handful.core.metrics import auroc
-from handful.core.prepare import prepare
-from handful.engines.density import DENSITY_FLOOR, MAX_CLASS_WEIGHT, OUTLIER_FLOOR, kernels
-from handful.engines.evidence import ITEM, PILE, _ridge, bottlenecks, look
+from handful.engines.density import DENSITY_FLOOR, MAX_CLASS_WEIGHT, OUTLIER_FLOOR
+from handful.engines.evidence import ITEM, PILE, look
 from handful.engines.hidden import Hidden, hide_each
-from handful.engines.neighbours import smooth
-from handful.engines.share import PREPARATION
 from handful.engines.verdict import TRIED_SHARES, Share, Weights, judge, shipped
 from handful.features import FeatureTable
 
@@ -137,14 +134,16 @@ def test_the_only_example_of_a_class_is_not_hidden(piles):
     assert handful.solve(support, labels, pile.task.query[0], method="eol").examples is None
 
 
-def test_a_hidden_example_lands_where_the_equations_of_kdo_say():
+@pytest.mark.parametrize("backend", ["array", "auto"])
+def test_a_hidden_example_lands_where_the_equations_of_kdo_say(backend):
     """One task, each class shown twice: the passes of KDO as matrices of one fold, without anything shared."""
     rng, ways, share, beta, e0 = np.random.default_rng(1), 3, 0.3, 6.0, 0.02
     labels = np.repeat(np.arange(ways), 2)
     x = np.eye(4)[np.append(labels, rng.integers(0, 4, 80))] + 0.4 * rng.normal(size=(86, 4))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     h = x @ x.T
-    landed = hide_each(h[None], labels[None], ways, np.array([beta]), np.array([e0]), np.array([share]), np.zeros(1))
+    of_task = np.array([beta]), np.array([e0]), np.array([share]), np.zeros(1)
+    landed = hide_each(h[None], labels[None], ways, *of_task, backend)
     target = np.append(np.full(ways, (1 - share) / ways), share)
     e = np.exp(beta * (h - 1)) * (1 - np.eye(len(h)))
     central = h[:6].sum(axis=1)
@@ -175,51 +174,17 @@ def test_a_hidden_example_lands_where_the_equations_of_kdo_say():
     assert landed.p_own[0].min() < 0.9  # the densities matter
 
 
-def test_folds_of_a_batch_are_those_of_each_task(piles):
-    pile = next(p for p in piles if p.shots >= 3)
-    prepared = prepare(pile.task.support, pile.task.query, PREPARATION)
-    kernel = kernels(smooth(prepared.support, prepared.query), pile.task.labels, pile.ways)
-    options = (pile.task.labels, pile.ways, kernel.beta, kernel.e0, np.array([0.4]), np.array([-1.0]))
-    alone = hide_each(kernel.h, *options)
-    both = hide_each(*(np.concatenate([x, x]) if np.ndim(x) else x for x in (kernel.h, *options)))
-    for name in ("p_unknown", "p_own", "certainty", "rank"):
-        np.testing.assert_allclose(getattr(both, name), np.repeat(getattr(alone, name), 2, axis=0), atol=1e-5)
-
-
 # The evidence
 
 
-def test_the_best_path_is_that_of_all_paths():
-    rng = np.random.default_rng(0)
-    h = rng.uniform(-1, 1, (2, 14, 14))
-    h = (h + h.swapaxes(1, 2)) / 2
-    h[:, np.arange(14), np.arange(14)] = -np.inf
-    widest = h.copy()
-    for k in range(14):  # as Floyd and Warshall
-        widest = np.maximum(widest, np.minimum(widest[:, :, k, None], widest[:, None, k]))
-    is_seed = np.eye(3, dtype=bool)[[0, 1, 1, 2]][None].repeat(2, axis=0)
-    found = bottlenecks(h, is_seed)
-    for k, rows in enumerate(([0], [1, 2], [3])):
-        expected = widest[:, :, rows].max(axis=2)
-        expected[:, rows] = 1
-        np.testing.assert_allclose(found[..., k], expected)
-
-
-def test_ridge_regression_by_conjugate_gradients():
-    y = np.random.default_rng(0).normal(size=(1, 30, 60))
-    y /= np.linalg.norm(y, axis=2, keepdims=True)
-    h, seeds = y @ y.swapaxes(1, 2), np.eye(2)[None, [0, 0, 1, 1]]
-    right = np.concatenate([seeds[0], np.zeros((26, 2))])
-    np.testing.assert_allclose(_ridge(h, seeds)[0], np.linalg.solve(h[0] + np.eye(30), right), atol=1e-3)
-
-
-def test_the_numbers_of_an_item_are_those_of_their_definitions():
+@pytest.mark.parametrize("backend", ["array", "auto"])
+def test_the_numbers_of_an_item_are_those_of_their_definitions(backend):
     rng, ways = np.random.default_rng(2), 2
     labels, n = np.array([0, 0, 0, 1, 1, ways]), 6 + 40  # two classes, one example of no class
     x = np.eye(3)[np.append(labels, rng.integers(0, 3, 40))] + 0.5 * rng.normal(size=(n, 3))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     h, p_unknown, classes = x @ x.T, rng.uniform(0.05, 0.95, 40), rng.dirichlet(np.ones(ways), 40)
-    seen = look(h[None], labels[None], ways, p_unknown[None], classes[None]).items[0]
+    seen = look(h[None], labels[None], ways, p_unknown[None], classes[None], backend).items[0]
     number = {name: seen[:, k] for k, name in enumerate(ITEM)}
 
     pile = range(6, n)

@@ -55,6 +55,7 @@ def test_fit_labels_the_pile_and_keeps_given_labels(pile):
     assert np.mean(model.transduction_[:n] == truth) > 0.85
     np.testing.assert_allclose(model.label_distributions_.sum(axis=1), 1)
     assert model.n_features_in_ == 64
+    assert list(model.get_feature_names_out()) == [*(f"p_{name}" for name in model.classes_), "outlier_score"]
     assert model.n_iter_ == 50
     assert model.outlier_share_ == 0.5
     np.testing.assert_array_equal(model.classes_, np.unique(y[n:]))

@@ -1,15 +1,17 @@
 """Texts as they come, through the command line: each gets a right answer or a sentence, and nothing is lost."""
 
 import csv
-import io
 import json
+import os
 
 import pyarrow as pa
-from piles import assert_refused, rows_of
+from piles import assert_refused, contents, rows_of
 from pyarrow import parquet
 from text_piles import fill_texts, rows, truth
 
+from handful.features import practice
 from handful.features.text_table import read_text_table
+from handful.project.corrections import MAX_CLASS_NAME_LENGTH
 from handful.utils.csv_file import unescape
 
 RIGHT = truth()
@@ -66,16 +68,14 @@ def test_bad_texts_in_every_format_are_labelled_and_kept_as_they_are(handful, tm
 REFUSED = [
     ("text,label\n", (), ["no rows"]),
     ("", (), ["it is empty"]),
+    ("PK\x03\x04" + "\0" * 1000, ("--text", "text"), ["Excel"]),
     ("text,label\nhello there,a\n", (), ["every row", "has a label"]),
     ("text,label\nhello there,\n", (), ["no row with a label", "'label' is blank"]),
-    ("text,price\nhello there,1\n", (), ["no row with a label", "'text', 'price'"]),
     ("text,label\nhello there,a\n,\n  ,\n", (), ["no row", "has a text"]),
-    ("text,label\n,a\n,\n", (), ["blank"]),
     ("text,label\n,a\nhello,\n", (), ["class 'a'"]),
-    ("text,label\nhello, there,a\nwho is there,\n", (), ["line 2 has 3 cells", "quotes"]),
+    ("text,label\nhello, there,a\nwho is there,\n", (), ["line 2 has 3 cells"]),
     ('text,label\n"hello there,a\nwho is there,\n', (), ["line 2", "never closed"]),
     ("a,b,label\nx y z,1,a\n", ("--text", "c"), ["'c'", "'a', 'b', 'label'"]),
-    ("text,nr,label\nx y z,1,a\nu v w,2,\n", ("--text", "nr"), ["'nr'", "only numbers"]),
     ("text,label\nhello there,unknown\nwho is there,\n", (), ["only examples of no class"]),
     ("text,label\nhello there,nan\nwho is there,\n", (), ["'nan'", "missing label"]),
 ]
@@ -86,17 +86,6 @@ def test_tables_that_cannot_be_labelled_get_a_sentence(handful, tmp_path):
         (tmp_path / "t.csv").write_text(content)
         assert_refused(handful("label", "t.csv", "-o", "o", *arguments), *words)
         assert not (tmp_path / "o").exists()
-
-
-def test_one_row_alone_can_be_labelled(handful, tmp_path):
-    shown = [(text, label) for text, label, _ in rows() if label]
-    out = io.StringIO()
-    csv.writer(out).writerows([("text", "label"), *shown, ("when will my bank card come", "")])
-    (tmp_path / "t.csv").write_text(out.getvalue())
-    assert handful("label", "t.csv", "-o", "o").returncode == 0
-    assert [row["label"] for row in read_pile(tmp_path / "o")] == ["card"]
-    assert handful("predict", "o/model.safetensors", "t.csv", "-o", "p.csv").returncode == 0
-    assert len(rows_of(tmp_path / "p.csv")) == 9
 
 
 def test_a_pile_of_files_keeps_empty_and_odd_ones(handful, tmp_path):
@@ -115,3 +104,51 @@ def test_a_pile_of_files_keeps_empty_and_odd_ones(handful, tmp_path):
     assert table["empty.txt"]["label"] == "unknown"
     assert table["=1+1.txt"]["text"] == "où est ma carte"
     assert any(row["path"] == "'=1+1.txt" for row in rows_of(tmp_path / "o" / "labels.csv"))
+
+
+# ---- of strangers
+
+
+# ---- corrections
+
+
+def document(*entries):
+    return json.dumps({"corrections": list(entries)})
+
+
+LONG = "x" * (MAX_CLASS_NAME_LENGTH + 1)
+CORRECTIONS = (
+    ("c.json", "", "cannot be used"),
+    ("c.json", "[]", "must be an object with a list"),
+    ("c.json", b'{"corrections": "\xff\xfe"}', "not text in UTF-8"),
+    ("c.json", document("a"), "must be an object"),
+    ("c.json", document({"item": 1, "label": "a"}), "with the texts"),
+    ("c.json", document({"item": "a", "label": LONG}), "a label of more than"),
+    ("c.json", document({"item": "a", "label": "  "}), "has a blank label"),
+    ("c.json", document({"item": "a", "label": "b"}, {"item": "a", "label": "c"}), "'a' is called 'b' and 'c'"),
+    (
+        "c.json", document(*[{"item": f"../{k}", "label": "b"} for k in range(9)]),
+        "'../0', '../1', '../2' and 6 more, which the corrections name, are not in the pile",
+    ),
+    ("c.csv", "item,label\na,b\n", "one column 'path'"),
+    ("c.csv", 'path,label\n"a,b\n', "a quote is never closed"),
+    ("c.csv", b"path,label\n\xff,b\n", "not text in UTF-8"),
+    ("c.csv", "path,label\na,-1\n", "no class can be called '-1', which means that an item has no label"),
+    ("c.exe", "path,label\n", "must end in .json or .csv"),
+)  # fmt: skip
+
+
+def test_hostile_corrections_are_refused_and_change_nothing(handful, tmp_path):
+    practice("embeddings", tmp_path)
+    done = handful("label", "table.csv", "-o", "out", "--outlier-share", 0.46, "--method", "kdo")
+    assert done.returncode == 0, done.stderr
+    before = contents(tmp_path / "out")
+    for name, content, sentence in CORRECTIONS:
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        done = handful("label", "out", "--corrections", name)
+        assert done.returncode == 1, content[:100]
+        assert sentence in done.stderr, content[:100]
+        assert done.stderr.count("\n") == 1, content[:100]
+    os.mkfifo(tmp_path / "p.csv")
+    assert "there is no file" in handful("label", "out", "--corrections", "p.csv").stderr
+    assert contents(tmp_path / "out") == before

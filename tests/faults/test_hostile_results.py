@@ -47,29 +47,21 @@ def stranger(results, folder, job=None):
 
 DAMAGED = {
     "no JSON": "{",
-    "a list": "[]",
     "20,000 lists deep": "[" * 20_000,
     "an unknown entry": {"command": "rm -rf ~"},
-    "examples are a number": {"examples": 7},
     "examples with a NUL": {"examples": "/tmp\0/etc"},
     "the pile is a list": {"pile": ["/"]},
     "the decision names a file": {"decision": {"base": "/etc/passwd"}},
-    "the share is 7": {"decision": {"outlier_share": 7}},
     "the backbone's threads": {"backbone_options": {"threads": 100_000}},
     "an export of another name": {"formats": ["../../autostart"]},
-    "sorted by burning": {"sort": "burn"},
-    "results are text": {"results": "/"},
-    "an engine that is none": {"engine": "nuclear"},
 }
 NEAR = {"examples": "OUT/table.csv", "results": ["OUT"]}  # all of them are in the folder
 STRANGE = {
     "examples": ({"examples": "/home/me/private"}, "'/home/me/private' (examples)"),
     "pile": ({"pile": "/home/me/private"}, "'/home/me/private' (pile)"),
-    "unknown": ({"unknown": "/home/me/private"}, "'/home/me/private' (examples of no class)"),
     "base": ({"base": "/home/me/x.base.safetensors"}, "'/home/me/x.base.safetensors' (base file)"),
     "results": ({"results": ["/home/me"]}, "'/home/me' (earlier results)"),
     "network": ({"backbone": "model.onnx"}, "'model.onnx' (backbone)"),
-    "checkpoint": ({"backbone": "resnet12:weights.pth"}, "'resnet12:weights.pth' (backbone)"),
     "download": ({"backbone": "timm:hf_hub:me/evil"}, "'timm:hf_hub:me/evil' (backbone)"),
     "parents": ({"pile": "OUT/../../private"}, "private' (pile)"),
     "link": ({"pile": "OUT/link"}, "link' (pile)"),

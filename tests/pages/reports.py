@@ -4,7 +4,8 @@ import re
 
 import numpy as np
 
-from handful.report import Item, Report, png
+from handful.report import png
+from handful.report.contents import Item, Report
 
 NAN = float("nan")
 CLASSES = ["cat", "dog"]

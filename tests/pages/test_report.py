@@ -3,14 +3,12 @@
 import csv
 import math
 
-import numpy as np
 import pytest
 from reports import (
     CLASSES,
     EXAMPLES,
     NAN,
     NASTY,
-    PICTURE,
     PILE,
     a_report,
     contrast,
@@ -25,7 +23,7 @@ from reports import (
     words,
 )
 
-from handful.report import Figures, Group
+from handful.report.contents import Figures, Group
 from handful.utils.csv_file import unescape
 from handful.utils.shares_in_words import chances_in_words
 
@@ -102,12 +100,9 @@ def test_the_order_is_that_of_the_confidence_on_the_cards_and_items_without_one_
     sureness = {n: odd[n].confidence if n < 6 else odd[n].alternative_confidence for n in range(9)}
     assert names(page, 0) == [f"{n:04}.jpg" for n in sorted(range(9), key=lambda n: -sureness[n])]
     numbers = {"a": (NAN, 0.9), "b": (0.9, 0.9), "c": (NAN, NAN), "d": (0.1, 0.9)}
-    for label, section, order in (("cat", 0, ["d", "b", "a", "c"]), ("unknown", 2, ["b", "d", "a", "c"])):
-        items = [item(0, name=n, score=s, confidence=c, label=label) for n, (s, c) in numbers.items()]
-        page = open_report(a_report(items, threshold=0.95 if label == "cat" else 0.05))
-        look_at(page, f"#g{section}")
-        assert names(page, section) == order
-        assert "nan" not in page.text_content(f"#g{section}").lower()
+    page = open_report(a_report([item(0, name=n, score=s, confidence=c) for n, (s, c) in numbers.items()]))
+    assert names(page, 0) == ["d", "b", "a", "c"]
+    assert "nan" not in page.text_content("#g0").lower()
 
 
 def test_what_is_worth_a_look_is_marked_and_can_be_shown_alone(open_report):
@@ -156,16 +151,6 @@ def test_the_slider_moves_pictures_both_ways_and_reset_brings_them_back(open_rep
     assert page.locator("#threshold").get_attribute("aria-valuetext") == "0.530: 22 labelled, 18 unknown"
     page.keyboard.press("Home")
     assert counts(page) == (1, 39)  # a score of 0 is not above 0
-
-
-def test_at_its_own_threshold_the_page_says_what_the_labels_said(open_report):
-    """Scores may have been compared in float32: 0.1 is above 0.1 only in some precisions."""
-    edge = [item(0, score=float(np.float32(0.1)), label="cat"), item(2, score=NAN, label="unknown")]
-    page = open_report(a_report(edge, threshold=0.1))
-    assert counts(page) == (1, 1)
-    drag(page, 0.9)
-    assert counts(page) == (1, 1)  # without a score it stays what it is
-    assert "n/a" in page.locator("#g2 .card").inner_text()
 
 
 def test_ranks_have_their_own_range_whatever_it_is(open_report):
@@ -306,7 +291,6 @@ def test_thousands_of_pictures_become_elements_only_near_the_window_or_on_paper(
     assert page.locator(".strip li").count() == 0
     assert strip(page, 0).locator("button").count() == 30
     assert strip(page, 0).locator(".more").inner_text() == "and 170 more"
-    assert page.locator(".strip li").count() < 20 * 31
     look_at(page, "#g2")
     before = page.locator("#g2").bounding_box()["y"]
     set_threshold(page, 700)
@@ -315,12 +299,9 @@ def test_thousands_of_pictures_become_elements_only_near_the_window_or_on_paper(
     page.evaluate("scrollTo({top: 1e9, behavior: 'instant'})")
     settled(page)
     assert names(page, 2)[-1] == "1401.jpg"
-    drag(page, 0.25)
-    assert counts(page) == (501, 1499)
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert len(names(page, 0)) + len(names(page, 1)) == 501
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert len(names(page, 0)) + len(names(page, 1)) < 501
+    for event, is_whole in (("beforeprint", True), ("afterprint", False)):
+        page.evaluate(f"dispatchEvent(new Event('{event}'))")
+        assert (len(names(page, 0)) + len(names(page, 1)) == 1401) is is_whole
 
 
 # ---- Odd piles, nasty names, small windows --------------------------------------------------------------------------
@@ -329,13 +310,21 @@ ODD = {
     "no unknowns": ({"items": PILE[:10] + EXAMPLES}, (10, 0)),
     "nothing": ({"items": [], "classes": []}, (0, 0)),
     "only examples": ({"items": EXAMPLES}, (0, 0)),
-    "half without pictures": ({"items": [item(n, thumbnail=None if n % 2 else PICTURE) for n in range(40)]}, (21, 19)),
-    "no map": ({"items": [item(n, xy=(NAN, NAN), confidence=NAN, nearest=[]) for n in range(40)]}, (21, 19)),
-    "one score": ({"items": [item(n, score=0.25, label=CLASSES[n % 2]) for n in range(5)]}, (5, 0)),
+    "no map, no pictures": (
+        {"items": [item(n, thumbnail=None, xy=(NAN, NAN), confidence=NAN, nearest=[]) for n in range(40)]},
+        (21, 19),
+    ),
     "one rank": ({"items": [item(0, score=3.0)], "score_is_probability": False, "threshold": math.inf}, (1, 0)),
     "infinite scores": ({"items": [item(0, score=-math.inf), item(1, score=math.inf, label="unknown")]}, (1, 1)),
-    "one place": ({"items": [item(n, xy=(1.0, 2.0)) for n in range(40)]}, (21, 19)),
-    "nothing to say": ({"sentences": [], "skipped": [], "made_by": {}}, (21, 19)),
+    "one place, nothing to say": (
+        {
+            "items": [item(n, xy=(1.0, 2.0), score=0.25, label=CLASSES[n % 2]) for n in range(5)],
+            "sentences": [],
+            "skipped": [],
+            "made_by": {},
+        },
+        (5, 0),
+    ),
 }
 
 
@@ -359,32 +348,25 @@ def test_odd_piles_make_a_page(open_report):
 
 
 def test_names_are_text_wherever_they_appear(open_report):
-    odd = [item(2 * n, name=name, nearest=[NASTY[0]], xy=(n, 0), note=name) for n, name in enumerate(NASTY)]
+    odd = [item(2 * n, name=name, nearest=[NASTY[0]], xy=(n, 0)) for n, name in enumerate(NASTY)]
     odd.append(item(0, name="x", label=NASTY[1], closest=NASTY[1], nearest=NASTY))
     odd.append(example(NASTY[0], NASTY[1], (3.0, 3.0)))
     odd += [item(30, name=name, thumbnail=None) for name in NASTY]
     group = Group(NASTY[3], len(NASTY), range(len(odd) - len(NASTY), len(odd)))
-    page = open_report(
-        a_report(
-            odd, title=NASTY[0], sentences=NASTY, classes=["cat", "dog", NASTY[1]], skipped=[(n, n) for n in NASTY],
-            made_by={n: {n: n} for n in NASTY}, groups=[group],
-            tables=[Figures(NASTY[0], [NASTY[1], "n"], [[NASTY[2], NASTY[3]]], NASTY[4])],
-        ),
-        height=4000,
-    )  # fmt: skip
+    more = {"title": NASTY[0], "sentences": NASTY, "skipped": [(n, n) for n in NASTY], "groups": [group]}
+    more |= {"classes": ["cat", "dog", NASTY[1]], "made_by": {n: {n: n} for n in NASTY}}
+    tables = [Figures(NASTY[0], [NASTY[1], "n"], [[NASTY[2], NASTY[3]]], NASTY[4])]
+    page = open_report(a_report(odd, tables=tables, **more), height=4000)
     assert set(names(page, 0)) == set(NASTY)
-    assert page.text_content("h1") == page.title() == NASTY[0]
-    assert page.text_content("#h2 bdi") == NASTY[1]
+    for selector, text in (("h1", NASTY[0]), ("#h2 bdi", NASTY[1]), ("caption", NASTY[0]), ("tbody td", NASTY[3])):
+        assert page.locator(selector).first.text_content() == text
     assert NASTY[3] in page.inner_text("#k0")
     assert strip(page, 0).locator("li").count() == len(NASTY)
-    for cell, text in (("caption", NASTY[0]), ("tbody th", NASTY[2]), ("tbody td", NASTY[3])):
-        assert page.text_content(f"{cell} >> nth=0") == text
     shown = [name.replace("\r\n", "\n").replace("\x00", "") for name in NASTY]  # as html reads them
     assert page.locator(".skipped .file").all_text_contents() == shown
     for n in range(len(NASTY)):
         page.mouse.move(*place(page, n / (len(NASTY) - 1), 0))
     page.locator("#g2 .card .open").click()
-    assert page.text_content("#detail-name") == "x"
     assert page.locator("#detail li").count() == len(NASTY)
     assert page.locator("script").count() == 1
     assert page.evaluate("[...document.images].every(i => i.src === '' || i.src.startsWith('data:image/'))")

@@ -20,7 +20,7 @@ from reports import (
 
 from handful import __version__
 from handful.project.corrections import read_corrections
-from handful.report import Item, Run
+from handful.report.contents import Item, Run
 
 COMMAND = "handful label '/tmp/my out' --corrections corrections.json"
 RUN = Run("a run", "handful check '/tmp/my out'", COMMAND)

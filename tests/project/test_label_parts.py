@@ -119,30 +119,23 @@ def test_all_that_is_left_are_labels_a_model_and_a_record(folder, handful):
     said = " ".join(done.stdout.split())
     assert "The labels: out/labels, one part for each part of the pile" in said
     assert "handful label examples.parquet parts/part-00000.parquet -o one-part" in said
-    assert handful("label", "examples.parquet", "parts/part-00002.parquet", "-o", "one-part").returncode == 0
-    assert (folder / "one-part/report.html").is_file()
-    assert_refused(
-        handful("promote", "out", "1=five", "-o", "more"), "the labels of a pile in parts cannot be used here"
-    )
+    assert_refused(handful("promote", "out", "1=five"), "the labels of a pile in parts cannot be used here")
     said = json.loads(label(handful, "--json", "--method", "simpleshot", "--overwrite").stdout)
     record = json.loads((folder / "out/results.json").read_text())
     assert said["items"] == sum(SIZES) == said["unknown"] + sum(said["labels"].values())
     assert said["groups"] == said["skipped"] == []
     assert Path(said["files"]["labels"]) == folder / "out/labels"
     assert {name: record[name] for name in said if name in record} == {k: v for k, v in said.items() if k in record}
-    assert record["made_by"]["method"] == "simpleshot"
-    assert record["made_by"]["features"] == "parts"
+    assert (record["made_by"]["method"], record["made_by"]["features"]) == ("simpleshot", "parts")
 
 
 def test_parts_without_paths_are_named_by_their_rows_and_carry_other_columns(folder, handful, rows):
     write(folder / "parts/part-00003.parquet", rows[2][501:1600])
-    at = 0
     for number, size in enumerate(SIZES):
-        path = folder / f"parts/part-{number:05d}.parquet"
+        path, at = folder / f"parts/part-{number:05d}.parquet", sum(SIZES[:number])
         part = parquet.read_table(path).append_column("id", pa.array(range(at, at + size), pa.int64()))
         mine = pa.array(["mine"] * size, pa.string())
         parquet.write_table(part.append_column("closest", mine), path)  # a name that handful uses too
-        at += size
     label(handful, "--method", "simpleshot")
     parts = labels_in(folder / "out")
     assert parts[3]["path"].to_pylist() == [f"row {i}" for i in range(501, 1600)]
@@ -243,17 +236,14 @@ def test_a_full_disk_is_told_and_earlier_results_stay(folder, handful, monkeypat
 
 def test_results_are_replaced_only_if_asked_also_by_those_of_the_other_kind(folder, handful):
     label(handful, "--method", "simpleshot")
-    before = contents(folder / "out")
-    assert_refused(handful("label", "examples.parquet", "parts", "-o", "out"), "exists already", "--overwrite")
+    before, part = contents(folder / "out"), "parts/part-00002.parquet"
+    for pile in ("parts", part):
+        assert_refused(handful("label", "examples.parquet", pile, "-o", "out"), "exists already", "--overwrite")
     assert contents(folder / "out") == before
     (folder / "parts/shards.json").unlink()
     (folder / "parts/part-00004.parquet").unlink()
     label(handful, "--overwrite", "--method", "simpleshot")
     assert [len(part) for part in labels_in(folder / "out")] == list(SIZES[:-1])
-    (folder / "out/results.json").unlink()
-    (folder / "out/model.safetensors").unlink()
-    part = "parts/part-00002.parquet"
-    assert_refused(handful("label", "examples.parquet", part, "-o", "out"), "'out/labels' exists already")
     label(handful, "--method", "simpleshot", "--overwrite", pile=part)
     names = {"labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"}
     assert {*os.listdir(folder / "out")} == {*names, "project.sqlite", ".lock.sqlite"}
@@ -263,18 +253,20 @@ def test_results_are_replaced_only_if_asked_also_by_those_of_the_other_kind(fold
 
 def test_a_folder_of_somebody_else_is_not_taken_for_labels(folder, handful):
     (folder / "parts").rename(folder / "labels")
+    mine = folder / "out/labels/mine.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
     before = contents(folder)
-    done = handful("label", "examples.parquet", "labels", "-o", ".", "--overwrite")
-    assert_refused(done, "'labels' is where the labels will be written: give another folder")
-    (folder / "out/labels").mkdir(parents=True)
-    (folder / "out/labels/mine.txt").write_text("mine")
-    done = handful("label", "examples.parquet", "labels", "-o", "out", "--overwrite")
-    assert_refused(done, "'out/labels' exists and is not a folder of labels that handful wrote: give another folder")
-    assert contents(folder).items() >= before.items()
-    (folder / "out/labels/mine.txt").unlink()
-    (folder / "out/labels").rmdir()
+    for out, sentence in (
+        (".", "'labels' is where the labels will be written: give another folder"),
+        ("out", "'out/labels' exists and is not a folder of labels that handful wrote: give another folder"),
+    ):
+        assert_refused(handful("label", "examples.parquet", "labels", "-o", out, "--overwrite"), sentence)
+    assert contents(folder) == before
+    mine.rename(folder / "mine.txt")
+    mine.parent.rmdir()
     label(handful, "--method", "simpleshot", pile="labels")
-    (folder / "out/labels/mine.txt").write_text("mine")
+    (folder / "mine.txt").rename(mine)
     done = handful("label", "examples.parquet", "labels", "-o", "out", "--overwrite")
     assert_refused(done, "'out/labels/mine.txt' is not a part of the labels: move it away")
 
@@ -329,31 +321,3 @@ def test_two_nodes_label_as_one_machine_does_also_if_one_is_killed(folder, handf
         for found, expected in zip(labels_in(folder / out), labels_in(folder / "here"), strict=True):
             assert found.equals(expected)  # to the last bit
         assert sorted(os.listdir(folder / out)) == ["labels", "model.safetensors", "results.json"]
-
-
-@pytest.mark.ray
-def test_what_is_wrong_with_a_part_is_said_as_on_one_machine(folder, handful, rows, nodes):
-    damaged = rows[2][1600:].copy()
-    damaged[250, 3] = np.nan
-    write(folder / "parts/part-00004.parquet", damaged)
-    done = handful("label", "examples.parquet", "parts", "-o", "out", "--engine", f"ray:{nodes.address}")
-    assert_refused(done, "query contains NaN at row 1850, column 3")
-    assert not (folder / "out").exists()
-
-
-def test_a_method_that_decides_itself_does_so_over_all_parts(handful, folder):
-    """Conformal novelty: the false-discovery rate is of the whole pile, not of a part."""
-    from handful.methods import Base
-
-    features, digit = digits()
-    kept = np.concatenate([np.flatnonzero(digit == k)[20:60] for k in range(10)])
-    head = {"items": features[kept], "codes": digit[kept]}
-    Base(features.mean(axis=0), {"conformal": head}).save(folder / "b.safetensors")
-    options = ("--method", "conformal", "--set", "base=b.safetensors")
-    done = label(handful, *options)
-    assert "at most should belong to a class" in " ".join(done.stdout.split())
-    by_parts = [name for table in labels_in(folder / "out") for name in table["label"].to_pylist()]
-    job = Job(folder / "examples.parquet", folder / "pile.parquet", base=folder / "b.safetensors")
-    whole = label_items(*job.read(silent), method="conformal").labels.tolist()
-    assert by_parts == whole
-    assert 100 < whole.count("unknown") < 1900

@@ -1,16 +1,17 @@
 """The practitioner's job with texts: tables, JSON Lines and folders of text files."""
 
+import io
 import json
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from piles import assert_refused, rows_of
-from pyarrow import csv, parquet
+from pyarrow import parquet
 from text_piles import EXAMPLES, SENTENCES, fill_texts, rows, truth, write_tickets
 
 from handful.backbones import load_backbone
-from handful.project import Project, label_items, predict_items, read_texts
+from handful.project import Project, label_items, predict_items, read_items
 from handful.project.items import Reading, kind_of
 from handful.project.reading import read_new_items
 
@@ -57,16 +58,11 @@ def test_texts_get_their_class_and_strangers_are_set_aside(out):
 
 
 def test_every_row_of_the_pile_is_there_in_order_with_all_columns(folder, out):
-    given = csv.read_csv(
-        folder / "tickets.csv",
-        convert_options=csv.ConvertOptions(column_types=dict.fromkeys(("id", "price"), pa.string())),
-    ).to_pylist()
-    pile = [row for row in given if not row["label"]]
+    pile = [row for row in rows_of(folder / "tickets.csv") if not row["label"]]
     table = parquet.read_table(out / "labels.parquet").to_pylist()
-    assert [{name: row[name] for name in ("id", "text", "price")} for row in table] == [
-        {name: row[name] for name in ("id", "text", "price")} for row in pile
+    assert [[row[name] for name in ("path", "text", "price")] for row in table] == [
+        [row[name] for name in ("id", "text", "price")] for row in pile
     ]
-    assert [row["path"] for row in table] == [row["id"] for row in pile]
 
 
 def test_what_was_guessed_and_left_out_is_said(folder, out):
@@ -138,13 +134,6 @@ def test_folders_of_text_files_are_labelled_and_sorted(solved, tmp_path):
     assert (tmp_path / "o" / "sorted" / "unknown" / "empty.txt").exists()
 
 
-def test_examples_in_folders_and_a_table_as_pile(folder, solved):
-    table = solved(folder / "examples", folder / "tickets.csv")
-    assert len(table) == 39
-    assert is_right([row for row in table if row["text"].strip(" \u200b")])
-    assert [row["label_2"] for row in table][:2] == ["card", "weather"]  # the pile's own column
-
-
 def test_two_tables_and_examples_of_no_class(tmp_path, solved):
     labelled = [(text, label) for text, label, _ in rows() if label]
     (tmp_path / "shown.jsonl").write_text(
@@ -193,41 +182,23 @@ def test_corrections_become_examples_and_groups_become_classes(folder, out, hand
     assert json.loads(done.stdout)["labels"]["cooking"] >= 8
 
 
-def test_a_text_that_has_changed_since_is_refused(folder, handful, tmp_path):
-    write_tickets(tmp_path / "t.csv")
-    assert handful("label", "t.csv", "-o", "o").returncode == 0
-    content = (tmp_path / "t.csv").read_text()
-    (tmp_path / "t.csv").write_text(content.replace("how do i cook rice", "how do i cook corn"))
-    row = next(row for row in rows_of(tmp_path / "o" / "labels.csv") if row["text"] == "how do i cook rice")
-    (tmp_path / "c.csv").write_text(f"path,label\n{row['path']},cooking\n")
-    assert handful("label", "o", "--corrections", "c.csv", "-o", "o2").returncode == 0
-    (tmp_path / "t.csv").write_text(content)
-    (tmp_path / "d.csv").write_text("path,label\n015,weather\n")
-    assert_refused(handful("label", "o2", "--corrections", "d.csv", "-o", "o3"), "'cooking'", "has changed")
-
-
 def test_a_saved_model_labels_new_texts(folder, out, handful, tmp_path):
+    model = out / "model.safetensors"
     (tmp_path / "new.csv").write_text("nr,text\n1,my bank card is gone\n2,\n3,is it going to rain\n")
-    done = handful("predict", out / "model.safetensors", "new.csv", "-o", "new.parquet")
-    assert done.returncode == 0, done.stderr
+    assert handful("predict", model, "new.csv", "-o", "new.parquet").returncode == 0
     table = parquet.read_table(tmp_path / "new.parquet").to_pylist()
     assert [row["label"] for row in table] == ["card", "unknown", "weather"]
-    assert [(row["nr"], row["text"]) for row in table] == [
-        ("1", "my bank card is gone"), ("2", ""), ("3", "is it going to rain"),
-    ]  # fmt: skip
+    assert [row["nr"] for row in table] == ["1", "2", "3"]
     (tmp_path / "a.txt").write_text("my bank card\nis gone")
-    done = handful("predict", out / "model.safetensors", "a.txt")
-    assert done.stdout.split("\t")[0] == "card"
-    assert done.stdout.endswith("a.txt\tmy bank card is gone\n")
+    done = handful("predict", model, "a.txt")
+    assert (done.stdout.split("\t")[0], done.stdout.split("\t")[-1]) == ("card", "my bank card is gone\n")
     (tmp_path / "both").mkdir()
     (tmp_path / "both" / "a.txt").write_text("will it rain")
     (tmp_path / "both" / "b.png").write_bytes(b"a picture beside it")
-    assert handful("predict", out / "model.safetensors", "both").stdout.startswith("weather\t")
-    assert handful("predict", out / "model.safetensors", "both", "a.txt").stdout.count("\n") == 2
-    assert_refused(handful("predict", out / "model.safetensors", "both/b.png"), "b.png", "made from texts")
-    assert_refused(handful("predict", out / "model.safetensors", "a.txt", "new.csv"), "'new.csv' is not a text")
-    done = handful("predict", out / "model.safetensors", "new.csv", "--json")
-    assert [row["label"] for row in json.loads(done.stdout)["items"]] == ["card", "unknown", "weather"]
+    assert handful("predict", model, "both").stdout.startswith("weather\t")
+    assert handful("predict", model, "both", "a.txt").stdout.count("\n") == 2
+    assert_refused(handful("predict", model, "both/b.png"), "b.png", "made from texts")
+    assert_refused(handful("predict", model, "a.txt", "new.csv"), "'new.csv' is not a text")
 
 
 def test_features_of_texts_keep_texts_labels_and_columns(folder, handful, tmp_path):
@@ -247,16 +218,11 @@ def test_features_of_texts_keep_texts_labels_and_columns(folder, handful, tmp_pa
 def test_questions_show_texts_that_a_terminal_cannot_obey(tmp_path, handful, monkeypatch):
     write_tickets(tmp_path / "t.csv", more=[("\x1b[2J my card\n is\u202e gone " + "x" * 5000, "")])
     assert handful("label", "t.csv", "-o", "o").returncode == 0
-    import io
-    import sys
-
-    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n" * 30))
-    done = handful("check", "o", "--answers", 30)
-    assert "\\x1b[2J my card is\\u202e gone xxx" in done.stdout
-    assert "\x1b" not in done.stdout
-    assert "\u202e" not in done.stdout
-    assert "    how do i cook rice\n" in done.stdout
-    assert "Checked 29 of 29" in done.stdout
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 30))
+    said = handful("check", "o", "--answers", 30).stdout
+    assert "\\x1b[2J my card is\\u202e gone xxx" in said
+    assert not {"\x1b", "\u202e"} & set(said)
+    assert "    how do i cook rice\n" in said
 
 
 # Options that do not fit
@@ -284,14 +250,6 @@ def test_options_that_do_not_fit_are_refused_before_the_work(folder, handful, tm
     assert_refused(handful("label", tmp_path / "t.csv", "-o", "never"), "same text under two classes")
 
 
-def test_a_column_can_be_named_where_another_would_be_guessed(tmp_path, solved):
-    texts = [(text, label) for text, label, _ in rows()]
-    lines = [f"{text},the same title again {i},{label},{i},{i}" for i, (text, label) in enumerate(texts)]
-    (tmp_path / "t.csv").write_text("remark,title,label,f0,f1\n" + "\n".join(lines))
-    table = solved("t.csv", "--text", "remark")
-    assert sum(row["label"] == RIGHT[row["remark"]] for row in table) >= 0.9 * len(table)
-
-
 def test_a_folder_with_pictures_is_one_of_pictures(tmp_path, folder):
     from piles import fill
 
@@ -306,21 +264,15 @@ def test_a_folder_with_pictures_is_one_of_pictures(tmp_path, folder):
 
 def test_a_function_of_the_user_is_a_backbone(folder):
     net = load_backbone(hashed)
-    examples, pile = read_texts(folder / "tickets.csv", backbone=net)
+    examples, pile = read_items(folder / "tickets.csv", backbone=net)
     labelled = label_items(examples, pile)
     assert (len(examples), len(pile)) == (2 * EXAMPLES, 30)
     assert labelled.without_text == [28, 29]
-    assert labelled.labels[28] == "unknown"
+    for other in (labelled, *(label_items(examples, pile, method=method) for method in ("simpleshot+knn", "oslo"))):
+        assert other.unknown[[28, 29]].all()
+        assert np.isfinite(other.confidence).all()
+        assert all(28 not in group.items and 29 not in group.items for group in other.groups)
     new = read_new_items(labelled.model, [folder / "tickets.csv"], Reading("", text="text", cache=False), hashed)
     again = predict_items(labelled.model, new)
     assert [str(label) for label in again.labels[-3:]] == ["unknown"] * 3
     assert len(again) == 39
-
-
-@pytest.mark.parametrize("method", ["auto", "simpleshot+knn", "eol", "oslo"])
-def test_rows_without_a_text_are_unknown_by_every_method(folder, method):
-    examples, pile = read_texts(folder / "tickets.csv", backbone=hashed)
-    labelled = label_items(examples, pile, method=method)
-    assert labelled.unknown[[28, 29]].all()
-    assert np.isfinite(labelled.confidence).all()
-    assert all(28 not in group.items and 29 not in group.items for group in labelled.groups)

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 import handful
 from handful.core.answers import Answers
-from handful.project import label_items, predict_items, read_table, write_outputs
+from handful.project import label_items, predict_items, read_items, write_outputs
 from handful.project.job import Job
 from handful.project.large_pile import label_in_parts
 
@@ -44,7 +44,7 @@ def table(tmp_path_factory):
 def faces(request, table, tmp_path_factory, own_cache):
     """By face: by item name (label, P(unknown), confidence), as far as the face shows them."""
     folder = tmp_path_factory.mktemp("faces")
-    examples, pile = read_table(table)
+    examples, pile = read_items(table)
     labelled = label_items(examples, pile, method=request.param)
     write_outputs(labelled, folder / "out", formats=EXPORTS)
     result = handful.solve(examples.features, examples.labels, pile.features, method=request.param)
@@ -212,7 +212,7 @@ def test_the_numbers_are_as_they_are_defined(faces):
 @pytest.mark.parametrize("method", ["eol", "knn"])
 def test_a_saved_model_gives_its_pile_the_same_answers(method, table, tmp_path):
     """Of methods that score new items as they score the pile."""
-    examples, pile = read_table(table)
+    examples, pile = read_items(table)
     labelled = label_items(examples, pile, method=method, outlier_share=0.4)
     again = predict_items(handful.load(labelled.model.save(tmp_path / "model.safetensors")), pile)
     assert again.labels.tolist() == labelled.labels.tolist()

@@ -123,20 +123,3 @@ def test_groups_are_a_list_and_words_name_them(result):
     group = Group(1, np.arange(3, 7), 0.9)
     name = Tables(with_words([group], texts)._repr_html_()).rows[1][0]
     assert re.match("group 1: (rain|wind|tomorrow)", name)
-
-
-def test_a_real_kernel_sends_html_and_png():
-    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
-    pytest.importorskip("matplotlib")
-    solve = """import handful
-from handful.features import Protocol, digits, draw
-task = draw(*digits(), Protocol(), seed=0, tasks=[0]).task[0]
-result = handful.solve(task.support[0], task.labels[0], task.query[0])
-result"""
-    cells = [solve, "result.groups", "result.plot()"]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    nbclient.NotebookClient(notebook, timeout=120).execute()
-    kinds = [[set(output.data) for output in cell.outputs] for cell in notebook.cells]
-    html, png = {"text/plain", "text/html"}, {"text/plain", "image/png"}
-    assert kinds == [[html], [html], [png]]  # once each

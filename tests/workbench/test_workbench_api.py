@@ -339,11 +339,3 @@ def test_what_cannot_be_started_is_told(digits, handful, monkeypatch):
     monkeypatch.setitem(sys.modules, "fastapi", None)
     refused = handful("workbench", digits[0])
     assert (refused.returncode, 'pip install "handful[web]"' in refused.stderr) == (1, True)
-
-
-def test_the_openapi_document_describes_every_route(client):
-    paths = client.get("/openapi.json").json()["paths"]
-    assert {"/api/v1/items", "/api/v1/labels", "/api/v1/run", "/api/v1/events", "/api/v1/solve"} <= set(paths)
-    for path, methods in paths.items():
-        for method, about in methods.items():
-            assert "401" in about["responses"], (method, path)

@@ -259,7 +259,7 @@ def embed_folder(top: Path, recipe: Recipe, output: Path, backbone: Backbone, **
 
 @contextmanager
 def ray_embedder(recipe: Recipe, folder: Path, address: str | None = None) -> Iterator[Callable[..., FeatureTable]]:
-    """Give the embedder that `read_examples` and `read_pile` use on a cluster. Its parts stay in `folder`.
+    """Give the embedder of `handful label` on a cluster. Its parts stay in `folder`.
 
     Ray starts with the first pictures to embed. It ends when the `with` block ends.
     """

@@ -98,9 +98,9 @@ def embed(
     from handful.features import write
     from handful.features.files import WRITERS
     from handful.project.base_files import find_base_mean
-    from handful.project.items import Reading, default_backbone, kind_of, load_for, read_labelled_texts
+    from handful.project.items import Reading, default_backbone, kind_of, load_for, read_unlabelled
     from handful.project.outputs import check_file
-    from handful.project.reading import read_pile
+    from handful.project.reading import read_labelled_texts
     from handful.utils.extras import has_pyarrow
 
     where, address = parse_engine(engine)
@@ -133,7 +133,8 @@ def embed(
         how: dict[str, Any] = {"progress": progress, "strict": strict, "cache": not no_cache}
         classes = None
         if not is_text:  # before the pile: if the base classes do not fit, nothing is written
-            classes = find_base_mean(base, network, lambda folder: read_pile(folder, network, what="base", **how))
+            of_base = Reading(kind, network, **how)
+            classes = find_base_mean(base, network, lambda folder: read_unlabelled(folder, of_base, bar="base"))
         base_mean = None if classes is None else classes.mean
         embedded: Any  # a table, or what is known of a folder of parts
         if on_cluster:

@@ -157,9 +157,9 @@ def label(
     from handful.backbones.catalogue import concrete_name
     from handful.project import Project
     from handful.project.corrections import read_corrections
-    from handful.project.decision import check_decision
     from handful.project.items import default_backbone
     from handful.project.job import Job, check_paths
+    from handful.project.labelling import check_decision
     from handful.project.large_pile import check_in_parts, goes_in_parts
     from handful.project.outputs import check_output, is_project
 

@@ -114,7 +114,8 @@ class Base:
         if self.negatives is not None:
             negatives = np.ascontiguousarray(self.negatives, np.float32)
             if negatives.ndim != 2 or negatives.shape[1] != mean.size:
-                raise ValueError(f"the negatives of a base have shape {negatives.shape}, not [items, {mean.size}]")
+                shape = negatives.shape
+                raise ValueError(f"the negatives of a base have shape {shape}: [items, {mean.size}] is needed")
             object.__setattr__(self, "negatives", negatives)
 
     @property
@@ -250,7 +251,7 @@ def _read(path: str, changed: int, size: int) -> Base:
                 f"it is a base in format {header['format']}, and this handful reads up to format {FORMAT}: "
                 "upgrade with pip install -U handful"
             )
-        check({name: header[name] for name in HEADER}, HEADER, "the base")
+        check({"arrays": header["arrays"]}, HEADER, "the base")
         if missing := [name for name in (*header["arrays"], "mean") if name not in arrays]:
             raise KeyError(missing[0])
         return Base.of(arrays, header["about"])

@@ -88,22 +88,7 @@ class Kernels:
 
 
 def kernels(neighbours: Neighbours, labels: Array, ways: int) -> Kernels:
-    """Compute H, E and the quantities that are measured on them.
-
-    Parameters
-    ----------
-    neighbours : Neighbours
-        The smoothed items of a batch of tasks.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1; N for an example of no class.
-    ways : int
-        N, the number of known classes.
-
-    Returns
-    -------
-    Kernels
-        What `densities` takes.
-    """
+    """Compute H, E and the quantities that are measured on them."""
     y, n_support = neighbours.smooth, labels.shape[1]
     xp = array_namespace(y)
     h = y @ xp.matrix_transpose(y)
@@ -146,6 +131,7 @@ class Densities:
     floor: Array  # 5 e0, [B]
     beta: Array  # [B]
     probabilities: Array = field(repr=False)  # softmax(l + bias) of the queries, [B, G, N + 1, Q]
+    h: Array | None = field(default=None, repr=False)  # H between all items, [B, n, n]
 
     @property
     def pressure(self) -> Array:
@@ -154,24 +140,7 @@ class Densities:
 
 
 def densities(kernel: Kernels, share: Array, passes: int = 11, min_queries: int | None = None) -> Densities:
-    """Run the passes with outlier shares as the target.
-
-    Parameters
-    ----------
-    kernel : Kernels
-        The kernels of a batch of tasks.
-    share : array [B, G] or [1, G]
-        The shares of outliers.
-    passes : int
-        Number of passes.
-    min_queries : int, optional
-        The size of a pile in which the share is held exactly; by default 10 (N + 1).
-
-    Returns
-    -------
-    Densities
-        For every share.
-    """
+    """Run the passes with outlier shares as the target."""
     xp = array_namespace(kernel.h)
     batch, ways, n_query = kernel.h.shape[0], kernel.ways, kernel.queries
     share = xp.broadcast_to(share, (batch, share.shape[1]))
@@ -186,7 +155,7 @@ def densities(kernel: Kernels, share: Array, passes: int = 11, min_queries: int 
     p = xp.concat([p_support, xp.zeros((batch, n_shares, ways + 1, n_query), dtype=kernel.h.dtype)], axis=-1)
     if not n_query:  # only the examples are there, and new items will be scored by them
         usual_bias[..., -1] = kernel.law(xp.zeros_like(share) + SHARE_WITHOUT_PILE)
-        return Densities(usual_bias, p, floor, kernel.beta, p[..., :0])
+        return Densities(usual_bias, p, floor, kernel.beta, p[..., :0], kernel.h)
     weight = xp.zeros_like(target) + 1  # exp(bias)
     bias = usual_bias
     for i in range(passes):
@@ -198,18 +167,18 @@ def densities(kernel: Kernels, share: Array, passes: int = 11, min_queries: int 
         odds = xp.exp(logits - xp.max(logits, axis=2, keepdims=True))
         weight = xp.zeros_like(target) + 1 if i < 2 else weight
         for _ in range(10 if i < 2 or i == passes - 1 else 1):
-            weight = _limited(weight * target / at_least(xp.mean(_posteriors(odds, weight), axis=-1), FLOOR))
+            weight = limited(weight * target / at_least(xp.mean(posteriors(odds, weight), axis=-1), FLOOR))
         if trust < 1:
             bias = xp.log(weight)
             bias = bias - logsumexp(bias[..., :-1], axis=-1)  # so that it can be compared with the usual bias
             bias = usual_bias + trust * (bias - usual_bias)
             weight = xp.exp(bias)
         last_p = p
-        p = xp.concat([p_support, _posteriors(odds, weight)], axis=-1)
-    return Densities(xp.log(weight), last_p, floor, kernel.beta, p[..., n_support:])
+        p = xp.concat([p_support, posteriors(odds, weight)], axis=-1)
+    return Densities(xp.log(weight), last_p, floor, kernel.beta, p[..., n_support:], kernel.h)
 
 
-def _limited(weight: Array) -> Array:
+def limited(weight: Array) -> Array:
     """Weights exp(bias) relative to the geometric mean over classes, within their limits; only ratios matter."""
     xp = array_namespace(weight)
     weight = weight / xp.exp(xp.mean(xp.log(weight[..., :-1]), axis=-1, keepdims=True))
@@ -242,7 +211,7 @@ def _logits(cosine: Array, density: Array, floor: Array) -> Array:
     return xp.concat([classes, xp.log(density[..., -1:, :] + floor)], axis=-2)
 
 
-def _posteriors(odds: Array, weight: Array) -> Array:
+def posteriors(odds: Array, weight: Array) -> Array:
     """softmax(l + bias) from exp(l) and exp(bias)."""
     xp = array_namespace(odds)
     weighted = odds * weight[..., None]

@@ -28,7 +28,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from handful.core.arrays import FLOOR, Array, at_least, class_count, class_means, cosine_to, norms, one_hot, unit
-from handful.engines.kernels import call, can_use
+from handful.engines.kernels import call, can_use, joined
 from handful.engines.loss import ADAM_EPSILON, BETA1, BETA2, PARAMETERS, Descent, Head, InfoMax
 
 NO_OUTLIER, CONSTANT, MINUS_MEAN = 0, 1, 2  # kinds of outlier logit, as descent.c numbers them
@@ -51,36 +51,8 @@ def descend(
 ) -> Descent:
     """Minimise a loss over prototypes, scales and shifts, starting from the class means of the support.
 
-    Parameters
-    ----------
-    support : array [B, S, D]
-        Prepared features of the examples.
-    labels : array of int [B, S]
-        The class of each example, from 0 to N - 1; N for an example of no class, if the head has an outlier logit.
-    query : array [B, Q, D]
-        Prepared features of the pile.
-    head : Head
-        Computes the loss and its slopes.
-    ways : int, optional
-        N, the number of classes. By default it follows from the labels, none of which is N then.
-    temperature : float
-        The temperature tau.
-    steps, learning_rate : int, float
-        Number of steps of Adam, and its step size.
-    learn : tuple of str
-        The parameters that move.
-    refine : bool
-        Whether one step is added at the end, with an `InfoMax` head: prototypes c'_j = sum p_ij z_i / sum p_ij over
-        all items, and the logits of the queries with them.
-    history : bool
-        Whether to keep the loss before each step and after the last.
-    backend : {"auto", "array"}
-        "array" is NumPy or torch; "auto" takes the kernel where it computes this.
-
-    Returns
-    -------
-    Descent
-        The final parameters and logits.
+    Labels are 0 to N - 1, and N for an example of no class. `refine` adds a step at the end, with an `InfoMax` head:
+    prototypes c'_j = sum p_ij z_i / sum p_ij over all items. `history` keeps the loss before each step and at the end.
     """
     return descend_all(
         support, labels, query, [head], ways=ways, temperature=temperature, steps=steps, learning_rate=learning_rate,
@@ -103,18 +75,9 @@ def descend_all(
     history: bool = False,
     backend: str = "auto",
 ) -> list[Descent]:
-    """Minimise several losses over the same tasks, each as `descend` does, whose other parameters these are.
+    """Minimise several losses over the same tasks, each as `descend` does: in the kernel side by side, which is faster.
 
-    Parameters
-    ----------
-    heads : sequence of Head
-        One for each loss. The kernel runs them side by side, which takes less time than one after the other;
-        their outlier logits are all constants, all "mean" or all None.
-
-    Returns
-    -------
-    list of Descent
-        One for each head.
+    Their outlier logits are all constants, all "mean" or all None.
     """
     ways = class_count(labels) if ways is None else ways
     fused = [head for head in heads if isinstance(head, InfoMax)]
@@ -134,7 +97,7 @@ def _descend_in_c(
     support: Array, labels: Array, query: Array, heads: Sequence[InfoMax], ways: int, temperature: float, steps: int,
     learning_rate: float, learn: tuple[str, ...], refine: bool,
 ) -> list[Descent]:  # fmt: skip
-    support, query = np.ascontiguousarray(support), np.ascontiguousarray(query)
+    items = joined(support, query)
     labels = np.ascontiguousarray(labels, dtype=np.int64)
     if labels.size and not 0 <= labels.min() <= labels.max() <= ways:
         raise ValueError(f"labels are numbers from 0 to {ways}, got {labels.min()} to {labels.max()}")
@@ -159,7 +122,7 @@ def _descend_in_c(
     learned = sum(1 << bit for bit, name in enumerate(PARAMETERS) if name in learn)
     sizes = [batch, n_support, n_query, dimension, ways, len(heads), steps, kind, learned, refine]
     numbers = [temperature, learning_rate, BETA1, BETA2, ADAM_EPSILON, FLOOR]
-    call("descend", dtype, np.array(sizes, np.int64), np.array(numbers), support, labels, query, *losses, *ends)
+    call("descend", dtype, np.array(sizes, np.int64), np.array(numbers), items, labels, *losses, *ends)
     return [
         Descent(*(end[r] for end in ends[:6]), *((end[r] if refine else None) for end in ends[6:]))
         for r in range(len(heads))

@@ -26,6 +26,8 @@ import numpy as np
 from handful.core.arrays import FLOOR
 from handful.engines.density import MIN_SPREAD
 from handful.engines.hidden import Hidden
+from handful.engines.kernels import call, can_use
+from handful.engines.share_statistics import percentiles
 
 ITEM = ("log-odds", "rank", "walk", "neighbours", "link", "link, own", "surplus", "density", "ridge")
 PILE = (
@@ -41,18 +43,10 @@ LEAST = 1e-4  # probabilities are kept so far from 0 and 1
 
 @dataclass
 class Evidence:
-    """What is seen of a batch of piles.
+    """What is seen of a batch of piles."""
 
-    Parameters
-    ----------
-    items : array [B, Q, F]
-        The numbers `ITEM` of each query.
-    carried : dict of arrays [B, ...]
-        What new items are compared with.
-    """
-
-    items: np.ndarray
-    carried: dict[str, np.ndarray]
+    items: np.ndarray  # the numbers `ITEM` of each query, [B, Q, F]
+    carried: dict[str, np.ndarray]  # what new items are compared with
 
 
 def log_odds(p: np.ndarray, least: float = LEAST) -> np.ndarray:
@@ -62,25 +56,46 @@ def log_odds(p: np.ndarray, least: float = LEAST) -> np.ndarray:
     return odds
 
 
-def look(h: np.ndarray, codes: np.ndarray, ways: int, p_unknown: np.ndarray, classes: np.ndarray) -> Evidence:
-    """See what the items of piles show; the numbers of the pile are left to `describe`.
+def look(
+    h: np.ndarray, codes: np.ndarray, ways: int, p_unknown: np.ndarray, classes: np.ndarray, backend: str = "auto"
+) -> Evidence:
+    """See what the items of piles show, the examples first in h [B, n, n]; `describe` has the numbers of the pile."""
+    n_support, n_query = codes.shape[1], p_unknown.shape[1]
+    odds, of_examples = log_odds(p_unknown), np.where(codes < ways, -EXAMPLE_ODDS, EXAMPLE_ODDS)
+    all_odds = np.concatenate([of_examples, odds], axis=1).astype(h.dtype)
+    see = _see_in_c if n_query > 1 and can_use(backend, h) else _see
+    seen, carried = see(h, codes, ways, all_odds)
+    carried |= {
+        "odds": all_odds, "within": _within(h[:, :n_support, :n_support], codes, ways),
+        "sorted_odds": np.sort(odds, axis=1), "sorted_ridge": np.sort(seen["ridge"], axis=1),
+    }  # fmt: skip
+    own = classes.argmax(axis=-1)[..., None]
+    seen["link"] = np.take_along_axis(carried["links"][:, n_support:], own, axis=-1)[..., 0]
+    return Evidence(_columns(h[:, n_support:, :n_support], seen, odds, classes, codes, carried), carried)
 
-    Parameters
-    ----------
-    h : array [B, n, n]
-        Smoothed similarities, the examples first.
-    codes : array of int [B, S]
-        The class of each example; N for an example of no class.
-    ways : int
-        N, the number of known classes.
-    p_unknown : array [B, Q]
-        P(unknown) by the mean of EOL and KDO.
-    classes : array [B, Q, N]
-        P(class | known) by the same.
-    """
+
+def _see_in_c(
+    h: np.ndarray, codes: np.ndarray, ways: int, odds: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    (batch, n_items, _), n_support, kind = h.shape, codes.shape[1], h.dtype
+    n_query = n_items - n_support
+    mass, links, ridge = (np.empty((batch, n_items, ways), kind) for _ in range(3))
+    items, mean, spread = np.empty((batch, 5, n_query), kind), np.empty(batch), np.empty(batch)
+    nearest, many, few = min(NEAREST, n_items - 1), min(MANY_NEAREST, n_query - 1), min(FEW_NEAREST, n_query - 1)
+    sizes = np.array([batch, n_support, n_query, ways, nearest, few, many, WALK_STEPS, RIDGE_STEPS], np.int64)
+    numbers, of_codes = np.array([WALK_FACTOR, MIN_SPREAD, FLOOR]), np.ascontiguousarray(codes, np.int64)
+    call("look", kind, sizes, numbers, np.ascontiguousarray(h), of_codes, odds, mass, links, ridge, items, mean, spread)
+    seen = dict(zip(("walk", "neighbours", "few", "many", "ridge"), items.swapaxes(0, 1), strict=True))
+    return seen, {"mass": mass, "links": links, "ridge": ridge, "mean": mean, "spread": spread}
+
+
+def _see(
+    h: np.ndarray, codes: np.ndarray, ways: int, odds: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """What is read from whole matrices: of each query [B, Q], and what new items are compared with as well."""
     (batch, n_items, _), n_support = h.shape, codes.shape[1]
     n_query = n_items - n_support
-    onehot = (codes[..., None] == np.arange(ways + 1)).astype(h.dtype)  # [B, S, N + 1]
+    onehot = (codes[..., None] == np.arange(ways)).astype(h.dtype)  # [B, S, N]
     seeds = onehot / np.maximum(onehot.sum(axis=1, keepdims=True), 1)
     others, item = h.copy(), np.arange(n_items)
     others[:, item, item] = -np.inf
@@ -91,64 +106,54 @@ def look(h: np.ndarray, codes: np.ndarray, ways: int, p_unknown: np.ndarray, cla
     mean = finite.sum(axis=(1, 2), dtype=np.float64) / count
     square = np.square(finite).sum(axis=(1, 2), dtype=np.float64) / count
     spread = np.maximum(np.sqrt(np.maximum(square - mean**2, 0)), MIN_SPREAD)
-
-    mass = np.zeros((batch, n_items, ways + 1), h.dtype)
+    mass = np.zeros((batch, n_items, ways), h.dtype)
     mass[:, :n_support] = seeds
     for _ in range(WALK_STEPS):
         mass = WALK_FACTOR * (graph @ mass)
         mass[:, :n_support] = seeds
-    odds = log_odds(p_unknown)
-    of_examples = np.where(codes < ways, -EXAMPLE_ODDS, EXAMPLE_ODDS)
-    all_odds = np.concatenate([of_examples, odds], axis=1).astype(h.dtype)
-    links = bottlenecks(others, onehot[..., :ways] > 0)
-    ridge = _ridge(h, seeds[..., :ways])
-    carried = {
-        "odds": all_odds, "mass": mass[..., :ways], "links": links.astype(h.dtype), "ridge": ridge,
-        "within": _within(others[:, :n_support, :n_support], codes, ways), "mean": mean, "spread": spread,
-        "sorted_odds": np.sort(odds, axis=1), "sorted_ridge": np.sort(_ridge_score(h[:, n_support:], ridge), axis=1),
+    links, ridge = bottlenecks(others, onehot > 0).astype(h.dtype), _ridge(h, seeds)
+    carried = {"mass": mass, "links": links, "ridge": ridge, "mean": mean, "spread": spread}
+    near = _largest(pairs, min(MANY_NEAREST, max(n_query - 1, 0)))
+    return _of_items(h[:, n_support:], graph[:, n_support:], near, odds, carried), carried
+
+
+def _of_items(
+    h: np.ndarray, graph: np.ndarray, near: np.ndarray, odds: np.ndarray, carried: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """What items show by h and W, their similarities and links to the pile [B, M, n], and by the nearest of it."""
+    seen = {
+        "walk": (WALK_FACTOR * (graph @ carried["mass"])).max(axis=-1),
+        "neighbours": (graph @ odds[..., None])[..., 0], "ridge": (h @ carried["ridge"]).max(axis=-1),
     }  # fmt: skip
-    near = -np.sort(-_largest(pairs, min(MANY_NEAREST, max(n_query - 1, 0))), axis=-1)
-    link = np.take_along_axis(links[:, n_support:], classes.argmax(axis=-1)[..., None], axis=-1)[..., 0]
-    return Evidence(
-        _columns(h[:, n_support:], graph[:, n_support:], near, link, odds, classes, codes, carried), carried
-    )
+    if near.shape[-1]:
+        near = -np.sort(-near, axis=-1)
+        seen["many"] = near.mean(axis=-1, dtype=np.float64)
+        seen["few"] = near[..., :FEW_NEAREST].mean(axis=-1, dtype=np.float64)
+    return seen
 
 
 def _columns(
-    h: np.ndarray,
-    graph: np.ndarray,
-    near: np.ndarray,
-    link: np.ndarray,
-    odds: np.ndarray,
-    classes: np.ndarray,
-    codes: np.ndarray,
+    h: np.ndarray, seen: dict[str, np.ndarray], odds: np.ndarray, classes: np.ndarray, codes: np.ndarray,
     carried: dict[str, np.ndarray],
-) -> np.ndarray:
-    """The numbers `ITEM` of items [B, M, F] from their similarities to all items of the pile.
-
-    h, graph: [B, M, n]; near: similarities to the nearest of the pile, the largest first [B, M, up to 20]; link: to the
-    class of each item [B, M].
-    """
-    n_support, ways = codes.shape[1], classes.shape[-1]
+) -> np.ndarray:  # fmt: skip
+    """The numbers `ITEM` of items [B, M, F], by their similarities to the examples [B, M, S] and what else was seen."""
+    ways = classes.shape[-1]
     mean, spread = (carried[name][:, None].astype(np.float64) for name in ("mean", "spread"))
-    best = np.where(codes[:, None] < ways, h[..., :n_support], -np.inf).max(axis=-1).astype(np.float64)
-    own = classes.argmax(axis=-1)[..., None]
-    within = np.take_along_axis(np.broadcast_to(carried["within"][:, None], classes.shape), own, axis=-1)[..., 0]
-    many = near.mean(axis=-1, dtype=np.float64) if near.shape[-1] else best
-    few = near[..., :FEW_NEAREST].mean(axis=-1, dtype=np.float64) if near.shape[-1] else best
-    ridge = _ridge_score(h, carried["ridge"])
+    best = np.where(codes[:, None] < ways, h, -np.inf).max(axis=-1).astype(np.float64)
+    own = classes.argmax(axis=-1)
+    within = np.take_along_axis(carried["within"], own, axis=-1)
     columns = {
         "log-odds": odds,
         "rank": log_odds(_ranks(odds, carried["sorted_odds"]), 1e-3),
-        "walk": np.log((WALK_FACTOR * (graph @ carried["mass"])).max(axis=-1).astype(np.float64) + MIN_MASS),
-        "neighbours": (graph @ carried["odds"][..., None])[..., 0],
-        "link": (link - mean) / spread,
-        "link, own": np.where(within < NO_OTHER, (link - within) / spread, 0.0),
-        "surplus": (best - many) / spread,
-        "density": (few - mean) / spread,
-        "ridge": _ranks(ridge, carried["sorted_ridge"]),
+        "walk": np.log(seen["walk"].astype(np.float64) + MIN_MASS),
+        "neighbours": seen["neighbours"],
+        "link": (seen["link"] - mean) / spread,
+        "link, own": np.where(within < NO_OTHER, (seen["link"] - within) / spread, 0.0),
+        "surplus": (best - seen.get("many", best)) / spread,
+        "density": (seen.get("few", best) - mean) / spread,
+        "ridge": _ranks(seen["ridge"], carried["sorted_ridge"]),
     }
-    return np.stack([columns[name] for name in ITEM], axis=-1).astype(np.float64)
+    return np.stack([columns[name] for name in ITEM], axis=-1, dtype=np.float64)
 
 
 def describe(
@@ -166,14 +171,14 @@ def describe(
         return np.zeros((batch, len(PILE)))
     shots = np.maximum((codes < ways).sum(axis=1) / ways, 1)
     is_seen = np.isfinite(hidden.rank)
-    none = ~is_seen.any(axis=1)
-    rank = np.where(is_seen, hidden.rank, np.nan)
-    rank[none] = 0.0
-    odds = np.where(is_seen, log_odds(np.nan_to_num(hidden.p_unknown, nan=0.5)), np.nan)
-    odds[none] = 0.0
+    count = is_seen.sum(axis=1)
+    rank, odds = (
+        np.where(is_seen, values, 0).sum(axis=1) / np.maximum(count, 1)
+        for values in (hidden.rank, log_odds(np.nan_to_num(hidden.p_unknown, nan=0.5)))
+    )
     values = {
         "log shots": np.log(shots),
-        "nothing hidden": none.astype(np.float64),
+        "nothing hidden": (count == 0).astype(np.float64),
         "log items": np.full(batch, np.log(max(n_query, 8))),
         "log classes": np.full(batch, np.log(ways)),
         "estimate": np.asarray(share, np.float64),
@@ -182,9 +187,9 @@ def describe(
         "mean": p_unknown.mean(axis=1),
         "spread": evidence.items[..., ITEM.index("log-odds")].std(axis=1),
         "certainty": log_odds(classes.max(axis=-1), 1e-3).mean(axis=1),
-        "hidden: rank": np.nanmean(rank, axis=1),
-        "hidden: rank at 70 %": np.nanquantile(rank, 0.7, axis=1),
-        "hidden: log-odds": np.nanmean(odds, axis=1),
+        "hidden: rank": rank,
+        "hidden: rank at 70 %": percentiles(np.sort(hidden.rank, axis=1), count, (70,))[0],
+        "hidden: log-odds": odds,
     }
     return np.stack([values[name] for name in PILE], axis=-1)
 
@@ -197,9 +202,10 @@ def look_at_new(
     limit = _largest(h, min(NEAREST, n_items)).min(axis=-1, keepdims=True)
     weights = np.where(h >= limit, np.maximum(h, 0), 0)
     graph = weights / np.maximum(weights.sum(axis=-1, keepdims=True), FLOOR)
-    near = -np.sort(-_largest(h[..., n_support:], min(MANY_NEAREST, n_items - n_support)), axis=-1)
-    link = _path(h, carried["links"], classes.argmax(axis=-1))
-    return _columns(h, graph, near, link, log_odds(p_unknown), classes, codes, carried)
+    near = _largest(h[..., n_support:], min(MANY_NEAREST, n_items - n_support))
+    seen = _of_items(h, graph, near, carried["odds"], carried)
+    seen["link"] = _path(h, carried["links"], classes.argmax(axis=-1))
+    return _columns(h[..., :n_support], seen, log_odds(p_unknown), classes, codes, carried)
 
 
 def _graph(others: np.ndarray, k: int) -> np.ndarray:
@@ -241,17 +247,12 @@ def _ridge(h: np.ndarray, seeds: np.ndarray) -> np.ndarray:
     return x
 
 
-def _ridge_score(h: np.ndarray, ridge: np.ndarray) -> np.ndarray:
-    best: np.ndarray = (h @ ridge).max(axis=-1)
-    return best
-
-
 def _within(examples: np.ndarray, codes: np.ndarray, ways: int) -> np.ndarray:
     """How similar an example of each class is to the nearest other one, on average [B, N]; else of all classes.
 
     `NO_OTHER` where no class has two examples.
     """
-    same = codes[:, :, None] == codes[:, None]
+    same = (codes[:, :, None] == codes[:, None]) & ~np.eye(codes.shape[1], dtype=bool)
     nearest = np.where(same, examples, -np.inf).max(axis=2)
     usable = np.isfinite(nearest) & (codes < ways)
     onehot = (codes[..., None] == np.arange(ways)) & usable[..., None]
@@ -266,13 +267,6 @@ def bottlenecks(others: np.ndarray, is_seed: np.ndarray) -> np.ndarray:
     """For each item and class, the smallest similarity on the best path to an example of the class: [B, n, N].
 
     The best paths run along the largest spanning tree (Prim), so they are found by one way up and one way down.
-
-    Parameters
-    ----------
-    others : array [B, n, n]
-        Similarities, with -inf on the diagonal.
-    is_seed : bool array [B, S, N]
-        Which class each of the first items is of.
     """
     batch, n_items, _ = others.shape
     task = np.arange(batch)

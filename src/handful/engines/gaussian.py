@@ -34,48 +34,15 @@ MIN_PART = 1e-6  # a variance below this part of all variance is rounding: copie
 
 @dataclass
 class Gaussian:
-    """The shrunk covariance of each task of a batch.
+    """The shrunk covariance of each task of a batch."""
 
-    Parameters
-    ----------
-    residuals : array [B, S, D]
-        The examples less their means, R.
-    floor : array [B, 1, 1]
-        lambda mu or c / D, the variance in directions in which no example differs from its mean.
-    ridge : array [B, 1, 1]
-        c of the equations above.
-    """
-
-    residuals: Array
-    floor: Array
-    ridge: Array
+    residuals: Array  # the examples less their means, R [B, S, D]
+    floor: Array  # lambda mu or c / D [B, 1, 1]: the variance in directions in which no example differs from its mean
+    ridge: Array  # c of the equations above, [B, 1, 1]
 
     @classmethod
     def fit(cls, residuals: Array, shrinkage: float | None = None, spread: Array | None = None) -> Gaussian:
-        """Fit it to the examples less their means.
-
-        Parameters
-        ----------
-        residuals : array [B, S, D]
-            The examples less their means.
-        shrinkage : float, optional
-            lambda; by default that of the equation above.
-        spread : array [B, 1, 1], optional
-            What mu is where all residuals are 0, as with one example of each class. Then Sigma is mu I.
-
-        Returns
-        -------
-        Gaussian
-            The covariance of each task.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> gaussian = Gaussian.fit(np.array([[[1.0, 0.0], [-1.0, 0.0]]]), shrinkage=0.5)
-        >>> gaussian.distances(np.array([[[2.0, 0.0], [0.0, 2.0]]]), np.zeros((1, 1, 2))).round(3)  # 4 / 0.75, 4 / 0.25
-        array([[[ 5.333],
-                [16.   ]]])
-        """
+        """Fit it to residuals. Where all are 0, as with one example of each class, Sigma is `spread` times I."""
         xp = array_namespace(residuals)
         n, d = residuals.shape[-2:]
         gram = residuals @ xp.matrix_transpose(residuals) / n  # [B, S, S]; its trace is that of C, so is its square's
@@ -95,28 +62,7 @@ class Gaussian:
 
     @classmethod
     def fit_ridge(cls, residuals: Array, spread: Array) -> Gaussian:
-        """Fit it to the examples less their means, with the ridge of Kubokawa and Srivastava.
-
-        Parameters
-        ----------
-        residuals : array [B, S, D]
-            The examples less their means.
-        spread : array [B, 1, 1]
-            The variance where all residuals are 0, as with one example of each class. Then Sigma is this times I.
-
-        Returns
-        -------
-        Gaussian
-            The covariance of each task.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> gaussian = Gaussian.fit_ridge(np.array([[[1.0, 0.0], [-1.0, 0.0]]]), np.ones((1, 1, 1)))  # c is 2
-        >>> gaussian.distances(np.array([[[2.0, 0.0], [0.0, 2.0]]]), np.zeros((1, 1, 2)))  # 4 / (4 / 2), 4 / (2 / 2)
-        array([[[2.],
-                [4.]]])
-        """
+        """Fit it to the examples less their means, with the ridge of Kubokawa and Srivastava."""
         xp = array_namespace(residuals)
         n, d = residuals.shape[-2:]
         floor = xp.sum(residuals * residuals, axis=(1, 2))[:, None, None] / (max(n - 1, 1) * d)

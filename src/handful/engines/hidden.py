@@ -21,7 +21,10 @@ from handful.engines.density import (
     MAX_OUTLIER_WEIGHT,
     MIN_QUERIES_PER_CLASS,
     OUTLIER_FLOOR,
+    limited,
+    posteriors,
 )
+from handful.engines.kernels import call, can_use
 
 PASSES = 6
 MAX_FOLDS = 10  # of a class with more examples several are hidden at a time
@@ -29,53 +32,20 @@ MAX_FOLDS = 10  # of a class with more examples several are hidden at a time
 
 @dataclass
 class Hidden:
-    """Where each example landed when it was hidden; nan for the examples that were not.
+    """Where each example landed when it was hidden; nan for the examples that were not."""
 
-    Parameters
-    ----------
-    p_unknown : array [B, S]
-        P(unknown) of each example.
-    p_own : array [B, S]
-        The probability of its own class.
-    certainty : array [B, S]
-        The probability of its most probable class, given that it is of one of them.
-    rank : array [B, S]
-        The part of the pile that looks more known.
-    """
-
-    p_unknown: np.ndarray
-    p_own: np.ndarray
-    certainty: np.ndarray
-    rank: np.ndarray
+    p_unknown: np.ndarray  # P(unknown) of each example, [B, S]
+    p_own: np.ndarray  # the probability of its own class
+    certainty: np.ndarray  # the probability of its most probable class, given that it is of one of them
+    rank: np.ndarray  # the part of the pile that looks more known
 
 
 def hide_each(
-    h: np.ndarray, codes: np.ndarray, ways: int, beta: np.ndarray, e0: np.ndarray, share: np.ndarray, usual: np.ndarray
-) -> Hidden:
-    """Hide each example once.
-
-    Parameters
-    ----------
-    h : array [B, n, n]
-        Smoothed similarities of all items, the examples first.
-    codes : array of int [B, S]
-        The class of each example; N for an example of no class, which is not hidden.
-    ways : int
-        N, the number of known classes.
-    beta, e0 : array [B]
-        The sharpness of the kernel, and its mean over pairs of queries.
-    share : array [B]
-        The share of unknowns at which KDO is run.
-    usual : array [B]
-        The pressure that a pile too small to determine it has.
-
-    Returns
-    -------
-    Hidden
-        For each example.
-    """
-    (batch, n_support), n_items = codes.shape, h.shape[1]
-    n_query, kind = n_items - n_support, h.dtype
+    h: np.ndarray, codes: np.ndarray, ways: int, beta: np.ndarray, e0: np.ndarray, share: np.ndarray, usual: np.ndarray,
+    backend: str = "auto",
+) -> Hidden:  # fmt: skip
+    """Hide each example once, with KDO at a share [B]; `usual` is the pressure of a pile too small to determine it."""
+    (batch, n_support), n_query = codes.shape, h.shape[1] - codes.shape[1]
     onehot = codes[..., None] == np.arange(ways + 1)  # [B, S, N + 1]
     likeness = h[:, :n_support].sum(axis=2, dtype=np.float64)  # gives examples of a class an order that is their own
     same = codes[:, :, None] == codes[:, None]
@@ -90,17 +60,50 @@ def hide_each(
     shown = onehot[:, None] & ~is_hidden[..., None]
     weights = np.swapaxes(shown * (2 + 4 / np.maximum(shown.sum(axis=2, keepdims=True), 1)), 2, 3)
 
+    trust = min(1.0, n_query / (MIN_QUERIES_PER_CLASS * (ways + 1)))
+    fold = _folds_in_c if n_query > 1 and can_use(backend, h) else _folds
+    own = fold(h, weights, is_hidden, beta, e0, share, usual, trust)  # P of all items, [B, F, N + 1, n]
+
+    task, turn = np.arange(batch)[:, None], np.where(can_hide, turn % folds, 0)
+    pile = own[:, :, -1, n_support:][task, turn]  # P(unknown) of the pile in the fold of each example, [B, S, Q]
+    classes = own[task, turn, :, np.arange(n_support)]  # [B, S, N + 1]
+    p_unknown, classes, own_class = classes[..., -1], classes[..., :-1], np.minimum(codes, ways - 1)[..., None]
+    rank = (pile < p_unknown[..., None]).mean(axis=-1)
+    p_own = np.take_along_axis(classes, own_class, axis=-1)[..., 0]
+    certainty = classes.max(axis=-1) / np.maximum(classes.sum(axis=-1), FLOOR)
+    return Hidden(*(np.where(can_hide, values, np.nan) for values in (p_unknown, p_own, certainty, rank)))
+
+
+def _folds_in_c(
+    h: np.ndarray, weights: np.ndarray, is_hidden: np.ndarray, beta: np.ndarray, e0: np.ndarray, share: np.ndarray,
+    usual: np.ndarray, trust: float,
+) -> np.ndarray:  # fmt: skip
+    (batch, folds, outputs, n_support), n_items, kind = weights.shape, h.shape[1], h.dtype
+    own = np.empty((batch, folds, outputs, n_items), kind)
+    sizes = np.array([batch, n_support, n_items - n_support, outputs - 1, folds, PASSES], np.int64)
+    numbers = np.array([trust, OUTLIER_FLOOR, MAX_CLASS_WEIGHT, MAX_OUTLIER_WEIGHT, DENSITY_FLOOR, FLOOR])
+    of_tasks = [np.ascontiguousarray(values, np.float64) for values in (beta, e0, share, usual)]
+    of_examples = [np.ascontiguousarray(values, kind) for values in (weights, is_hidden)]
+    call("hide", kind, sizes, numbers, np.ascontiguousarray(h), *of_tasks, *of_examples, own)
+    return own
+
+
+def _folds(
+    h: np.ndarray, weights: np.ndarray, is_hidden: np.ndarray, beta: np.ndarray, e0: np.ndarray, share: np.ndarray,
+    usual: np.ndarray, trust: float,
+) -> np.ndarray:  # fmt: skip
+    (batch, folds, outputs, n_support), n_items, kind = weights.shape, h.shape[1], h.dtype
+    ways = outputs - 1
     e = np.exp(beta[:, None, None].astype(kind) * (h - 1))
     e[:, np.arange(n_items), np.arange(n_items)] = 0
-    fixed = np.zeros((batch, folds, ways + 1, n_items), kind)
+    fixed = np.zeros((batch, folds, outputs, n_items), kind)
     fixed[..., :n_support] = weights
     is_free = np.ones((batch, folds, 1, n_items), bool)
     is_free[:, :, 0, :n_support] = is_hidden
     known = np.repeat((1 - share)[:, None] / ways, ways, axis=1)
     target = np.concatenate([known, share[:, None]], axis=1)[:, None]  # [B, 1, N + 1]
     usual_bias = np.concatenate([np.full((batch, ways), -np.log(ways)), usual[:, None]], axis=1)[:, None]
-    trust = min(1.0, n_query / (MIN_QUERIES_PER_CLASS * (ways + 1)))
-    p, odds, weight = fixed, np.empty(0, kind), np.ones((batch, folds, ways + 1))
+    p, weight = fixed, np.ones((batch, folds, outputs))
     for i in range(PASSES):
         flat = p.reshape(batch, -1, n_items)
         toward, density = (flat @ h).reshape(p.shape), (flat @ e).reshape(p.shape)
@@ -110,33 +113,11 @@ def hide_each(
         logits[:, :, -1] = np.log(density[:, :, -1] + (OUTLIER_FLOOR * e0)[:, None, None])
         odds = np.exp(logits - logits.max(axis=2, keepdims=True))
         for _ in range(10 if i < 2 or i == PASSES - 1 else 2):
-            mean = _weighed(odds[..., n_support:], weight).mean(axis=-1)
-            weight = _limited(weight * target / np.maximum(mean, FLOOR))
+            mean = posteriors(odds[..., n_support:], weight).mean(axis=-1)
+            weight = limited(weight * target / np.maximum(mean, FLOOR))
         if trust < 1:
             bias = np.log(weight)
             bias -= np.log(weight[..., :-1].sum(axis=-1, keepdims=True))
             weight = np.exp(usual_bias + trust * (bias - usual_bias))
-        p = np.where(is_free, _weighed(odds, weight), fixed).astype(kind)
-
-    own = _weighed(odds, weight)
-    pile, examples = own[:, :, -1, n_support:], np.where(is_hidden[:, :, None], own[..., :n_support], 0).sum(axis=1)
-    p_unknown = examples[:, -1]  # [B, S]
-    of_example = np.where(is_hidden[..., None], pile[:, :, None], 0).sum(axis=1)  # the pile of its fold, [B, S, Q]
-    rank = (of_example < p_unknown[..., None]).mean(axis=-1)
-    p_own = np.take_along_axis(examples, codes[:, None], axis=1)[:, 0]
-    classes = examples[:, :-1]
-    certainty = classes.max(axis=1) / np.maximum(classes.sum(axis=1), FLOOR)
-    return Hidden(*(np.where(can_hide, values, np.nan) for values in (p_unknown, p_own, certainty, rank)))
-
-
-def _weighed(odds: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    weighted = odds * weight[..., None].astype(odds.dtype)
-    weighted /= weighted.sum(axis=2, keepdims=True)
-    return np.asarray(weighted)
-
-
-def _limited(weight: np.ndarray) -> np.ndarray:
-    weight = weight / np.exp(np.log(weight[..., :-1]).mean(axis=-1, keepdims=True))
-    weight[..., :-1] = np.clip(weight[..., :-1], 1 / MAX_CLASS_WEIGHT, MAX_CLASS_WEIGHT)
-    weight[..., -1] = np.clip(weight[..., -1], 1 / MAX_OUTLIER_WEIGHT, MAX_OUTLIER_WEIGHT)
-    return weight
+        p = np.where(is_free, posteriors(odds, weight), fixed).astype(kind)
+    return p

@@ -40,23 +40,13 @@ class InfoMax:
     one class: each has the weight min(1, S / (N U)) in the mean. Many would pull the loss away from the classes.
 
     It is plain data, so that the array code and the kernel read the same description.
-
-    Parameters
-    ----------
-    co, ma, w : array [K], or [B, K] if tasks differ
-        The weights in the loss.
-    ce : float
-        The weight of the cross-entropy.
-    outlier : float, array [B], "mean" or None
-        The outlier logit: a constant, a constant for each task, or "mean" for minus the mean of the class logits. With
-        None there is no such output.
     """
 
-    co: Array
+    co: Array  # the weights in the loss: [K], or [B, K] if tasks differ
     ma: Array
     w: Array
     ce: float = 1.0
-    outlier: float | Array | Literal["mean"] | None = None
+    outlier: float | Array | Literal["mean"] | None = None  # a constant, one for each task, minus the mean, or none
 
     def probabilities(self, logits: Array) -> Array:
         """[..., M, N] class logits to [..., M, K] probabilities."""

@@ -17,24 +17,12 @@ from handful.core.arrays import FLOOR, Array, at_least, unit
 
 @dataclass
 class Neighbours:
-    """The items of a task, smoothed over their nearest, and what is needed to smooth new items.
+    """The items of a task, smoothed over their nearest, and what is needed to smooth new items."""
 
-    Parameters
-    ----------
-    items : array [B, n, D]
-        Prepared items, the support first.
-    smooth : array [B, n, D]
-        The smoothed items y, of unit length.
-    degrees : array [B, n]
-        Row sums of the graph.
-    k : int
-        Number of neighbours.
-    """
-
-    items: Array
-    smooth: Array
-    degrees: Array
-    k: int
+    items: Array  # prepared items, the examples first, [B, n, D]
+    smooth: Array  # y, of unit length, [B, n, D]
+    degrees: Array  # row sums of the graph, [B, n]
+    k: int  # number of neighbours
 
     def of_new(self, x: Array) -> Array:
         """Smooth new items [B, M, D] over their k nearest items of the task."""
@@ -46,20 +34,7 @@ class Neighbours:
 
 
 def smooth(support: Array, query: Array, k: int = 10) -> Neighbours:
-    """Smooth the prepared items of each task over their k nearest.
-
-    Parameters
-    ----------
-    support, query : array [B, S, D], array [B, Q, D]
-        Prepared features.
-    k : int
-        Number of neighbours.
-
-    Returns
-    -------
-    Neighbours
-        The smoothed items.
-    """
+    """Smooth the prepared items of each task over their k nearest."""
     xp = array_namespace(support)
     x = xp.concat([support, query], axis=1)
     n = x.shape[1]

@@ -25,21 +25,11 @@ SHIPPED = Path(__file__).with_name("posterior.json")
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """A logistic model of "the share is above g".
+    """A logistic model of "the share is above g"."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        The numbers that it takes, as `share_statistics.columns` or `verdict.share_columns` names them.
-    constant : float
-        The log-odds where every number is at its mean.
-    weights, means, scales : array [F]
-        For each number.
-    """
-
-    names: tuple[str, ...]
-    constant: float
-    weights: np.ndarray
+    names: tuple[str, ...]  # of the numbers, as `share_statistics.columns` or `verdict.share_columns` gives them
+    constant: float  # the log-odds where every number is at its mean
+    weights: np.ndarray  # of each number, [F]
     means: np.ndarray
     scales: np.ndarray
 

@@ -47,8 +47,8 @@ def prepare(
             base = np.array(value[0, 0])
         elif kind in POWERS:
             exponents[s] = value[0, 0, 0]
-    prepared = np.empty_like(support), np.empty_like(query)
+    prepared = np.empty((batch, n_support + n_query, dimension), dtype)
     sizes = np.array([batch, n_support, n_query, dimension, len(names)], np.int64)
     kinds = np.array([KINDS.index(kind) for kind in names], np.int64)
-    call("prepare", dtype, sizes, np.array([FLOOR]), support, query, kinds, exponents, base, means, *prepared)
-    return Prepared(*prepared, learned)
+    call("prepare", dtype, sizes, np.array([FLOOR]), support, query, kinds, exponents, base, means, prepared)
+    return Prepared(prepared[:, :n_support], prepared[:, n_support:], learned)

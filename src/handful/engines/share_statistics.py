@@ -48,7 +48,7 @@ EXAMPLE_LEVELS = (10, 30, 50, 70)  # percentiles of the examples' similarity to 
 class Measured:
     """What is measured on the matrices of a batch of tasks; everything else follows from it.
 
-    The array version (`measure`) and the kernel (`handful.engines.density_kernel`) both fill it.
+    The array version (`measure`) and the kernel (`handful.engines.share`) both fill it.
     """
 
     labels: np.ndarray  # [B, S], N for an example of no class
@@ -64,22 +64,7 @@ class Measured:
 
 
 def measure(kernel: Kernels, labels: Array, end: Densities) -> Measured:
-    """Measure what the estimate of the share needs.
-
-    Parameters
-    ----------
-    kernel : Kernels
-        The kernels of a batch of tasks.
-    labels : array of int [B, S]
-        The class of each example; N for an example of no class.
-    end : Densities
-        The densities at `TRIED_SHARES`.
-
-    Returns
-    -------
-    Measured
-        The measurements.
-    """
+    """Measure what the estimate of the share needs."""
     xp = array_namespace(kernel.h)
     codes, h, ways = to_numpy(labels), to_numpy(kernel.h), kernel.ways
     n_support = codes.shape[1]
@@ -100,19 +85,7 @@ def measure(kernel: Kernels, labels: Array, end: Densities) -> Measured:
 
 
 def columns(measured: Measured) -> dict[str, np.ndarray]:
-    """Every number as an array [B, G], a column for each share that was tried.
-
-    Parameters
-    ----------
-    measured : Measured
-        The measurements of a batch of tasks.
-
-    Returns
-    -------
-    dict of arrays [B, G]
-        By name. A number of the whole task, x, comes as x and as x (g - 1/2). The main numbers at a share come once
-        more divided by the shots, and once more times log(items / 90).
-    """
+    """Every number as an array [B, G], a column for each share that was tried."""
     g = np.array(TRIED_SHARES)
     doubt = measured.entropy / _entropy(g)
     low, first, high = _first_estimate(measured.cover, doubt, measured.excess)
@@ -147,7 +120,7 @@ def _of_task(measured: Measured) -> dict[str, np.ndarray]:
     count = member.sum(axis=1)  # [B, N]
     products = _products(examples, member)
     own = _own(products)
-    queries = _percentiles(best, np.full(batch, n_query), QUERY_LEVELS)
+    queries = percentiles(best, np.full(batch, n_query), QUERY_LEVELS)
     between_pairs = np.maximum(count.sum(axis=1) ** 2 - (count**2).sum(axis=1), 1)
     between = (products.sum(axis=(1, 2)) - np.diagonal(products, axis1=1, axis2=2).sum(axis=1)) / between_pairs
     cosines = products / np.sqrt(own[:, :, None] * own[:, None, :])
@@ -183,7 +156,7 @@ def _own(products: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(np.diagonal(products, axis1=1, axis2=2), FLOOR))
 
 
-def _percentiles(ascending: np.ndarray, count: np.ndarray, levels: tuple[int, ...]) -> np.ndarray:
+def percentiles(ascending: np.ndarray, count: np.ndarray, levels: tuple[int, ...]) -> np.ndarray:
     """Percentiles [L, B] of the first `count` [B] values of each sorted row; 0 without any. NumPy's cost far more."""
     if not ascending.shape[1]:
         return np.zeros((len(levels), len(ascending)))
@@ -192,6 +165,18 @@ def _percentiles(ascending: np.ndarray, count: np.ndarray, levels: tuple[int, ..
     row = np.arange(len(ascending))
     low, high = ascending[row, below], ascending[row, np.minimum(below + 1, np.maximum(count - 1, 0))]
     return np.where(count > 0, low + (high - low) * (place - below), 0.0)
+
+
+def interpolate(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Row by row what `np.interp` gives: at [L] or [B, L] on the lines through the points x, y, each [B, P] or [P]."""
+    shape = np.broadcast_shapes(x.shape, y.shape, (len(at) if at.ndim > 1 else 1, 1))
+    x, y, at = np.broadcast_to(x, shape), np.broadcast_to(y, shape), np.broadcast_to(at, (shape[0], at.shape[-1]))
+    right = np.clip((x[:, None] <= at[..., None]).sum(axis=-1), 1, shape[1] - 1)
+    (x_left, y_left), (x_right, y_right) = (
+        [np.take_along_axis(values, place, axis=1) for values in (x, y)] for place in (right - 1, right)
+    )
+    part = np.clip((at - x_left) / (x_right - x_left), 0, 1)
+    return np.asarray(y_left + part * (y_right - y_left))
 
 
 def _queries_above(
@@ -212,7 +197,7 @@ def _queries_above(
     within = np.clip((np.where(usable, others / fewer, 0)).sum(axis=1) / pairs, 0.0, 1.0)[:, None]
     correction = np.sqrt((within + (1 - within) / fewer) / np.maximum(within + (1 - within) / of_class, FLOOR))
     similarity = np.sort(np.where(usable, others / np.sqrt(length) * correction, LAST), axis=1)
-    limits = _percentiles(similarity, usable.sum(axis=1), EXAMPLE_LEVELS)[..., None]  # [L, B, 1]
+    limits = percentiles(similarity, usable.sum(axis=1), EXAMPLE_LEVELS)[..., None]  # [L, B, 1]
     above = (best > limits).mean(axis=-1) if best.shape[1] else np.zeros(limits.shape[:2])
     return np.where(usable.any(axis=1), above, 0.0), usable
 
@@ -229,7 +214,7 @@ def _first_estimate(
     estimate = _weights(cost, ESTIMATE_SHARPNESS) @ FINE_SHARES
     weights = _weights(cost, INTERVAL_SHARPNESS)
     below = np.cumsum(weights, axis=1) - weights / 2
-    low, high = np.stack([np.interp([0.1, 0.9], row, FINE_SHARES) for row in below]).T
+    low, high = interpolate(np.array([0.1, 0.9]), below, FINE_SHARES).T
     return np.minimum(low, estimate), estimate, np.maximum(high, estimate)
 
 

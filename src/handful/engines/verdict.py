@@ -55,24 +55,12 @@ MAX_LOG_POWER = 2.0
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What the evidence weighs.
+    """What the evidence weighs."""
 
-    Parameters
-    ----------
-    constant : float
-        a.
-    columns : array [C]
-        For each of `COLUMNS`.
-    powers, spreads : array [6], array [2, 7]
-        For each of `POWERS`, and of `SPREADS` at the low and at the high end.
-    share : Posterior
-        The posterior over shares.
-    """
-
-    constant: float
-    columns: np.ndarray
-    powers: np.ndarray
-    spreads: np.ndarray
+    constant: float  # a
+    columns: np.ndarray  # for each of `COLUMNS`
+    powers: np.ndarray  # for each of `POWERS`
+    spreads: np.ndarray  # for each of `SPREADS`, at the low and at the high end
     share: Posterior
 
     def of_pile(self, pile: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -124,29 +112,15 @@ def using(weights: Weights | None) -> Iterator[None]:
 
 @dataclass
 class Verdict:
-    """The answers for a batch of piles.
+    """The answers for a batch of piles."""
 
-    Parameters
-    ----------
-    p_unknown : array [B, Q]
-        P(unknown).
-    classes : array [B, Q, N]
-        P(class | known).
-    above : array [B, G] or None
-        P(share > g) for each of `TRIED_SHARES`; None if the share was told.
-    spread : array [B, 2]
-        The interval of the precision of labels about the expected one, in log-odds.
-    weights, constant, power : array [B, F], [B], [B]
-        What gave these answers: of the items' numbers, the constant with the shift, and t.
-    """
-
-    p_unknown: np.ndarray
-    classes: np.ndarray
-    above: np.ndarray | None
-    spread: np.ndarray
-    weights: np.ndarray
-    constant: np.ndarray
-    power: np.ndarray
+    p_unknown: np.ndarray  # [B, Q]
+    classes: np.ndarray  # P(class | known), [B, Q, N]
+    above: np.ndarray | None  # P(share > g) for each of `TRIED_SHARES`, [B, G]; None if the share was told
+    spread: np.ndarray  # the interval of the precision of labels about the expected one, in log-odds, [B, 2]
+    weights: np.ndarray  # what gave these answers: of the items' numbers [B, F],
+    constant: np.ndarray  # with the shift [B],
+    power: np.ndarray  # and t [B]
 
     @property
     def share(self) -> np.ndarray:
@@ -172,23 +146,7 @@ def judge(
     above: np.ndarray | None,
     told: np.ndarray | None,
 ) -> Verdict:
-    """Weigh the evidence of a batch of piles.
-
-    Parameters
-    ----------
-    items : array [B, Q, F]
-        The numbers `ITEM`.
-    pile : array [B, P]
-        The numbers `PILE`.
-    classes : array [B, Q, N]
-        P(class | known) by EOL and KDO.
-    hidden : Hidden
-        Where hidden examples landed.
-    above : array [B, G], optional
-        What KDO believes of the share.
-    told : array [B], optional
-        The share, if it was told.
-    """
+    """Weigh the evidence of a batch of piles; `above` is what KDO believes of the share, `told` the share [B]."""
     chosen = current()
     weights, constant = chosen.of_pile(pile)
     shown = power_columns(pile, hidden)

@@ -34,7 +34,7 @@ from handful.engines.density import OUTLIER_FLOOR
 from handful.engines.evidence import Evidence, describe, look, look_at_new
 from handful.engines.hidden import Hidden, hide_each
 from handful.engines.share import MAX_QUERIES
-from handful.engines.share_statistics import TRIED_SHARES
+from handful.engines.share_statistics import TRIED_SHARES, interpolate
 from handful.engines.verdict import judge, sharpened
 from handful.methods import eol, kdo
 from handful.methods.registry import Backend, Info, Solution, register
@@ -124,15 +124,17 @@ def opinion(
     classes, p_unknown = (to_numpy(part).astype(np.float64) for part in first)
     state = {name: xp.stack([run.state[name] for run in runs], axis=1) for name in eol.INFO.state}
 
-    smooth, codes = to_numpy(items.smooth), to_numpy(codes)
-    h = smooth @ smooth.swapaxes(1, 2)
-    evidence = look(h, codes, ways, p_unknown, classes)
+    codes, h = to_numpy(codes), to_numpy(belief.end.h)
+    evidence = look(h, codes, ways, p_unknown, classes, backend)
     share = np.array(np.broadcast_to(inner_share(belief.outlier_share), (len(h),)), np.float64)
     end = belief.end
     beta, floor, pressure = (to_numpy(part).astype(np.float64) for part in (end.beta, end.floor, end.pressure))
-    at_shares = zip(share, pressure, strict=True)
-    usual = [np.interp(g, TRIED_SHARES, row) if len(row) > 1 else row[0] for g, row in at_shares]
-    hidden = hide_each(h, codes, ways, beta, floor / OUTLIER_FLOOR, share, np.array(usual))
+    usual = (
+        pressure[:, 0]
+        if pressure.shape[1] == 1
+        else interpolate(share[:, None], np.array(TRIED_SHARES), pressure)[:, 0]
+    )
+    hidden = hide_each(h, codes, ways, beta, floor / OUTLIER_FLOOR, share, usual, backend)
     interval = belief.interval if belief.interval is not None else np.stack([share, share], axis=1)
     pile = describe(evidence, codes, classes, p_unknown, share, interval, hidden)
     return Opinion(classes, p_unknown, evidence, pile, hidden, belief, state | kdo.state_of(items, belief))
@@ -159,7 +161,7 @@ def _answer(classes: np.ndarray, p_unknown: np.ndarray, like: Array) -> tuple[Ar
     return as_like(classes * (1 - p_unknown)[..., None], like), as_like(p_unknown, like)
 
 
-@register(INFO, score_new=score_new, chunk_factor=1 / 2, estimates_share=True, max_queries=MAX_QUERIES)
+@register(INFO, score_new=score_new, chunk_factor=4, estimates_share=True, max_queries=MAX_QUERIES)
 def eol_kdo(
     support: Array,
     labels: Array,

@@ -28,9 +28,8 @@ from array_api_compat import array_namespace
 from handful.core.arrays import Array, as_like, class_count, with_unknown
 from handful.core.parameters import Count, OutlierShare, inner_share, is_auto
 from handful.engines import share
-from handful.engines.density import Densities, densities, kernels, score_items
-from handful.engines.density_kernel import can_solve, solve
-from handful.engines.neighbours import Neighbours, smooth
+from handful.engines.density import Densities, score_items
+from handful.engines.neighbours import Neighbours
 from handful.engines.share import Share
 from handful.methods.registry import Backend, Info, Solution, register
 
@@ -167,9 +166,5 @@ def smooth_and_believe(
         assert posterior.end is not None
         return items, Belief(posterior.estimate, as_like(posterior.weights, query), posterior.end, posterior)
     column = as_like(np.reshape(inner_share(outlier_share), (-1, 1)), query)  # [1, 1], or [B, 1]: one for each task
-    if can_solve(backend, support, query):
-        items, end, _ = solve(support, codes, query, ways, neighbours, column, passes)
-    else:
-        items = smooth(support, query, neighbours)
-        end = densities(kernels(items, codes, ways), column, passes)
+    items, end, _ = share.solve(support, codes, query, ways, neighbours, column, passes, backend=backend)
     return items, Belief(outlier_share, array_namespace(query).ones_like(end.bias[..., 0]), end)

@@ -7,29 +7,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from handful.project.items import Reading
     from handful.project.labelling import Labelled, label_items, predict_items
     from handful.project.outputs import write_outputs
     from handful.project.project import Project
-    from handful.project.reading import read_examples, read_pile, read_table, read_texts
+    from handful.project.reading import read_items
 
 # The modules are imported when they are used: the processes of `handful serve` need none of them
 _PLACES = {
-    "Labelled": "labelling", "label_items": "labelling", "predict_items": "labelling",
-    "Project": "project", "Reading": "items", "read_examples": "reading", "read_pile": "reading",
-    "read_table": "reading", "read_texts": "reading", "write_outputs": "outputs",
+    "Labelled": "labelling", "label_items": "labelling", "predict_items": "labelling", "Project": "project",
+    "read_items": "reading", "write_outputs": "outputs",
 }  # fmt: skip
 
 __all__ = [
     "Labelled",
     "Project",
-    "Reading",
     "label_items",
     "predict_items",
-    "read_examples",
-    "read_pile",
-    "read_table",
-    "read_texts",
+    "read_items",
     "write_outputs",
 ]
 

@@ -51,19 +51,8 @@ class BaseMean:
 def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], FeatureTable]) -> BaseMean | None:
     """Find the mean of the base classes; None if there is none.
 
-    Parameters
-    ----------
-    base : Path or None
-        A folder of pictures, a file of features, or a base file. None: the base file of the backbone, if it has one.
-    backbone : Backbone
-        The backbone that made the features.
-    embed : callable
-        Embeds a folder of pictures.
-
-    Returns
-    -------
-    BaseMean or None
-        The mean, and where it is from.
+    base: a folder of pictures, a file of features, or a base file; None for that of the backbone, if it has one. embed:
+    embeds a folder of pictures by that backbone.
     """
 
     def fitting(mean: Any, path: Path) -> np.ndarray:
@@ -76,34 +65,18 @@ def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], Fea
         raise FileNotFoundError(f"there is no file or folder {str(base)!r} of base classes")
     if base.name.lower().endswith(BASE_FILE) or is_base(base):
         return BaseMean(fitting(read_base(base).mean, base), "base file", base)
-    if of_files(base):
-        items = embed(base)
-        return BaseMean(fitting(_mean(items.features), base), "pictures", base, len(items), list(items.skipped))
-    table = read(base, warn=False)
-    features = (table.of_split("base") or table).features  # novel classes may be in it too
-    return BaseMean(fitting(_mean(features), base), "features", base, len(features))
+    of_pictures = of_files(base)
+    items = embed(base) if of_pictures else read(base, warn=False)
+    items = items if of_pictures else items.of_split("base") or items  # novel classes may be in a table too
+    mean = fitting(items.features.mean(axis=0, dtype=np.float64), base)
+    return BaseMean(mean, "pictures" if of_pictures else "features", base, len(items), list(items.skipped))
 
 
 def base_parameters(method: str, means: Sequence[np.ndarray | None], file: Any, dimension: int) -> dict[str, Any]:
     """The parameters of a method about the base classes: `base`, `base_mean`, or none.
 
-    A method that centres on the task gets none. A method that centres on the base mean works without it.
-
-    Parameters
-    ----------
-    method : str
-        The name of the method.
-    means : sequence of array or None
-        The means that the examples and the pile carry.
-    file : path or None
-        The base file.
-    dimension : int
-        The number of features.
-
-    Returns
-    -------
-    dict
-        Keyword arguments of `handful.solve`.
+    means: those that the examples and the pile carry. file: the base file. A method that centres on the task gets none;
+    one that centres on the base mean works without it.
     """
     solver = get_solver(method)
     if solver.info.needs == "base":
@@ -127,10 +100,6 @@ def base_parameters(method: str, means: Sequence[np.ndarray | None], file: Any, 
         mean = stored_means[0] if stored_means else _fitting(read_base(file).mean, file, dimension, "the items have")
         return {"base_mean": mean}
     return {}
-
-
-def _mean(features: np.ndarray) -> np.ndarray:
-    return np.asarray(features.mean(axis=0, dtype=np.float64))
 
 
 def _fitting(mean: Any, path: Any, dimension: int, others: str) -> np.ndarray:

@@ -6,9 +6,8 @@ share, and with two simple methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from handful.core import metrics
 from handful.core.parameters import AUTO
 from handful.features import Episodes, FeatureTable, Protocol, digits, draw
 from handful.project.outputs import table_files, write_rows
-from handful.project.pile_report import flat_map
+from handful.report.contents import Figures
 from handful.solving import Result, get_solver, solve
 from handful.utils.columns import ColumnTable
 from handful.utils.shares_in_words import about, percent, span
@@ -65,7 +64,7 @@ class Demo:
         ]
 
     @property
-    def table(self) -> report.Figures:
+    def table(self) -> Figures:
         """The figures over many piles."""
         rows = [
             [NAMES[method], *(f"{mean:.1f} ± {half:.1f}" for mean, half in of.values())]
@@ -77,21 +76,11 @@ class Demo:
             f"interval. {percent(self.share)} of each pile is unknown; the estimate was off by {off:.0f} points "
             "on average."
         )
-        return report.Figures("Compared with EOL and two simple methods", ["", *FIGURES.values()], rows, note)
+        return Figures("Compared with EOL and two simple methods", ["", *FIGURES.values()], rows, note)
 
 
 def run(seed: int = 0, tasks: int = 200, done: Callable[[str], None] = lambda step: None) -> Demo:
-    """Solve one pile to look at, and many others for figures.
-
-    Parameters
-    ----------
-    seed : int
-        Which drawings are drawn.
-    tasks : int
-        How many other piles the figures are averaged over.
-    done : callable
-        Called with a few words after each step.
-    """
+    """Solve one pile to look at, and `tasks` others for figures. done: called with a few words after each step."""
     protocol = Protocol(queries=30, outlier_queries=30)
     features, labels = digits()
     episodes = draw(features, labels, protocol, seed=seed, tasks=[0])
@@ -112,41 +101,30 @@ def run(seed: int = 0, tasks: int = 200, done: Callable[[str], None] = lambda st
 def write(demo: Demo, folder: Path) -> dict[str, Path]:
     """Write labels.csv, labels.parquet (if PyArrow is installed) and report.html; gives the files by name."""
     folder.mkdir(parents=True, exist_ok=True)
-    items = demo.episodes.query_items[0]
-    table = ColumnTable({"item": items, **demo.result.columns()})
+    episodes, result = demo.episodes, demo.result
+    table = ColumnTable({"item": episodes.query_items[0], **result.columns()})
     paths = {name: folder / name for name in (*table_files(), "report.html")}
     for name in table_files():
         write_rows(table, paths[name])
-    report.write(paths["report.html"], make_report(demo))
-    return paths
-
-
-def make_report(demo: Demo) -> report.Report:
-    """The report of the pile, with the figures over many piles."""
-    result, task = demo.result, demo.episodes.task
-    digit_names = task.classes[0].astype(str)
-    pile, pile_gallery = _drawings(demo.episodes.query_items[0])
-    examples, example_gallery = _drawings(demo.episodes.support_items[0], digit_names[task.labels[0]].tolist())
-    return report.make_report(
+    digit_names = episodes.task.classes[0].astype(str)
+    pile = _drawings(episodes.query_items[0])
+    examples = _drawings(episodes.support_items[0]).replace(labels=digit_names[episodes.task.labels[0]])
+    contents = report.make_report(
         result,
-        pile_gallery,
+        pile,
         title="A pile of digits, labelled",
         sentences=demo.sentences,
-        examples=example_gallery,
-        places=partial(flat_map, pile, examples),
+        examples=examples,
+        picture=lambda items, row: report.png(16 - items.features[row].reshape(8, 8)),  # dark ink on light ground
         groups=result.groups,
         made_by=result.made_by,
         tables=[demo.table],
         can_promote=False,
     )
+    report.write(paths["report.html"], contents)
+    return paths
 
 
-def _drawings(rows: np.ndarray[Any, Any], labels: Sequence[str] = ()) -> tuple[FeatureTable, report.Gallery]:
-    """Some of the digits as items, and their names and pictures."""
-    features = digits()[0][rows]
-    names = [f"drawing {row}" for row in rows.tolist()]
-
-    def picture(i: int) -> bytes:
-        return report.png(16 - features[i].reshape(8, 8))  # dark ink on light ground
-
-    return FeatureTable(features, paths=names), report.Gallery(names, picture, labels)
+def _drawings(rows: np.ndarray[Any, Any]) -> FeatureTable:
+    """Some of the digits as items."""
+    return FeatureTable(digits()[0][rows], paths=[f"drawing {row}" for row in rows.tolist()])

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from handful.core.answers import Answers
 from handful.core.checks import UNKNOWN_NAME
 from handful.features import FeatureTable
-from handful.features.feature_columns import one_kind
-from handful.features.table import free_name
 from handful.project.export_formats import FORMATS
 from handful.project.live import LiveProject, formats_of
-from handful.project.outputs import table_of_answers, write_json, write_rows
+from handful.project.outputs import table_of_answers, with_others, write_json, write_rows
 from handful.project.pile import EXAMPLES, EXPORT_PREFIX, PILE, Source
 from handful.project.refusal import Refusal
 from handful.project.runs import NONE, UNKNOWN
-from handful.project.sorting import plan_places
+from handful.project.sorting import COPY_BYTES, plan_places, sort_files
 from handful.project.state import State
 from handful.project.text_items import FILE_COLUMN
 from handful.utils.columns import ColumnTable, masked_numbers
-from handful.utils.files import is_within, printable
+from handful.utils.files import is_within
 
 
 def checked_place(source: Source, typed: str) -> Path:
@@ -65,100 +61,97 @@ def checked_place(source: Source, typed: str) -> Path:
 
 TABLES = ("csv", "parquet")
 SORTED = "sorted"
-COPY_BYTES = 2**20  # that are read at a time
-SortedFiles = list[tuple[Path, Callable[[], int]]]  # where a copy goes, `<label>/<its name>`, and what opens the file
+MISSING_FILE = "missing.txt"  # lists the files that are gone
 
 
 def export(project: LiveProject, formats: Sequence[str], folder: str | None = None) -> dict[str, Any]:
-    """Write labels to a new folder, in all formats or in none.
+    """Write labels to a new folder, in all formats or in none; return what was written, and how many files are gone.
 
-    Parameters
-    ----------
-    project : LiveProject
-        The project.
-    formats : sequence of str
-        "csv", "parquet", any of `export_formats.FORMATS`, or "sorted": copies of the files in a folder for each label.
-    folder : str, optional
-        A folder that a person typed, see `checked_place`. By default a new one in the folder of the project.
-
-    Returns
-    -------
-    dict
-        The folder, the names of the files in it, and how many files could not be copied.
+    formats: "csv", "parquet", any of `export_formats.FORMATS`, or "sorted": copies of the files in a folder for each
+    label. folder: that a person typed, see `checked_place`; by default a new one in the folder of the project.
     """
-    if folder is None:
-        above = project.folder / "exports"
-        above.mkdir(parents=True, exist_ok=True)
-    else:
-        place = checked_place(project.source, folder)
-        above = place.parent
-    with TemporaryDirectory(prefix=EXPORT_PREFIX, dir=above, ignore_cleanup_errors=True) as scratch:
-        unfinished = Path(scratch, "made")
-        unfinished.mkdir()
-        files = _write_tables(project, formats, unfinished)
-        missing = sum(not _copy(open_file, unfinished / SORTED / target) for target, open_file in files)
-        place = _new_folder(above) if folder is None else place
+    place = None if folder is None else checked_place(project.source, folder)
+    with _scratch(project.folder / "exports" if place is None else place.parent) as scratch:
+        missing = _write(project, formats, scratch / "made")
+        place = place or _new_folder(scratch.parent)
         if place.is_dir():
             place.rmdir()  # it is empty
-        os.rename(unfinished, place)
+        os.rename(scratch / "made", place)
     names = sorted(path.name + "/" * path.is_dir() for path in place.iterdir())
-    return {"folder": str(place.resolve()), "files": names, "missing": missing}
+    return {"folder": str(place.resolve()), "files": names, "missing": len(missing)}
 
 
-def _write_tables(project: LiveProject, formats: Sequence[str], folder: Path) -> SortedFiles:
-    """Write the files of all formats that are no folders; return what goes into the folder of sorted files."""
+def download(project: LiveProject, formats: Sequence[str]) -> tuple[str, Iterator[bytes]]:
+    """The name of a file and its content: what `export` writes as a .zip, unless one format is one file."""
+    with ExitStack() as stack:
+        scratch = stack.enter_context(_scratch(project.folder / "exports"))
+        missing = _write(project, formats, scratch / "made")
+        files = sorted(path for path in (scratch / "made").rglob("*") if path.is_file())
+        if len(files) == 1 and SORTED not in formats:
+            return files[0].name, _blocks(files[0], stack.pop_all())
+        name = re.sub(r"[^A-Za-z0-9._-]+", "_", project.source.opened.resolve().stem)[:80].strip("._") or "items"
+        with zipfile.ZipFile(scratch / "archive", "w", strict_timestamps=False) as archive:
+            for path in files:
+                is_table = path.parent == scratch / "made"
+                compression = zipfile.ZIP_DEFLATED if is_table else zipfile.ZIP_STORED  # pictures are compressed
+                archive.write(path, _portable(path.relative_to(scratch / "made")), compression)
+                path.unlink()  # so that a large pile is there only once
+            if missing:
+                archive.writestr(MISSING_FILE, "".join(f"{_portable(place)}\n" for place in missing))
+        return f"{name}-labels.zip", _blocks(scratch / "archive", stack.pop_all())
+
+
+def _portable(place: Path) -> str:
+    """A path in an archive: a name of one file here could be a path on the machine where it is unpacked."""
+    return re.sub(r"[\\:\x00-\x1f]", "_", place.as_posix())
+
+
+@contextmanager
+def _scratch(above: Path) -> Iterator[Path]:
+    """A new folder for files that are not complete."""
+    above.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=EXPORT_PREFIX, dir=above, ignore_cleanup_errors=True) as scratch:
+        yield Path(scratch)
+
+
+def _blocks(path: Path, until: ExitStack) -> Iterator[bytes]:
+    with until, path.open("rb") as file:
+        while block := file.read(COPY_BYTES):
+            yield block
+
+
+def _write(project: LiveProject, formats: Sequence[str], folder: Path) -> list[Path]:
+    """Write the labels in all formats to a new folder; return the places, in it, of files that could not be copied."""
     offered, state = formats_of(project.source), project.state
     for name in formats:
         if name == "parquet" and name not in offered:
             raise Refusal("a Parquet file needs PyArrow: pip install 'handful[parquet]', or export csv", 409)
         if name not in offered:
             raise Refusal(f"{name} is not for these {project.source.kind}: choose among {', '.join(offered)}", 409)
+    folder.mkdir()
     rows = _rows(state)
     labelled = rows[(state.labels[rows] != NONE) | (state.row_answers.decision[rows] != NONE)]
     items, answers = _items(project, state, labelled), answers_of(state, labelled)
     if set(formats) & set(TABLES):
         table = _table(project, state, rows, labelled, answers)
+    missing: list[Path] = []
     for name in dict.fromkeys(formats):
         if name in TABLES:
             write_rows(table, folder / f"labels.{name}")
-        elif name != SORTED:
+        elif name == SORTED:
+            sort_files(items, plan_places(items, answers.labels.tolist(), folder / SORTED), "copy", missing)
+        else:
             method = "a person" if state.run is None else state.run.facts["method"]
             file, content = FORMATS[name](items, answers, method, _class_names(state))
             write_json(content, folder / file)
-    if SORTED not in formats:
-        return []
-    openers = [partial(project.source.open, state.pile.origins[i], state.pile.names[i]) for i in labelled.tolist()]
-    return list(zip(plan_places(items, answers.labels.tolist(), Path()), openers, strict=True))
-
-
-def _copy(open_file: Callable[[], int], target: Path) -> bool:
-    """Copy a file to a new file; return whether it is there."""
-    try:
-        descriptor = open_file()
-    except (OSError, ValueError):
-        return False
-    with open(descriptor, "rb") as file:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("xb") as copy:
-            shutil.copyfileobj(file, copy, COPY_BYTES)
-    return True
+    return [place.relative_to(folder) for place in missing]
 
 
 def answers_of(state: State, rows: np.ndarray) -> Answers:
-    """The answers for rows that have a label. Labels by a person are certain; the others are answers of the run.
+    """The answers for rows that a person labelled, which are certain, or that the run decided.
 
-    Parameters
-    ----------
-    state : State
-        The state of the project.
-    rows : int array [n]
-        Rows of the pile that a person labelled or the run decided.
-
-    Returns
-    -------
-    Answers
-        The outlier score of an item that a person labelled is the lowest or the highest of all. Classes that were
-        deleted after the run keep their columns, under names that no label has.
+    The outlier score of an item that a person labelled is the lowest or the highest of all. Classes that were deleted
+    after the run keep their columns, under names that no label has.
     """
     labels, run = state.labels[rows], state.run
     by_person = labels != NONE
@@ -223,9 +216,7 @@ def _table(project: LiveProject, state: State, rows: np.ndarray, labelled: np.nd
         own = {name: values[places] for name, values in project.table.others.items()}
     elif pile.texts is not None:
         own = {FILE_COLUMN: np.array([pile.texts[i] for i in rows.tolist()], object)}
-    for name, values in own.items():
-        table[free_name(printable(name), table)] = one_kind(values, name)
-    return table
+    return with_others(table, own)
 
 
 def _items(project: LiveProject, state: State, rows: np.ndarray) -> FeatureTable:
@@ -257,85 +248,3 @@ def _new_folder(folder: Path) -> Path:
         k += 1
         place = folder / f"{time}-{k}"
     return place
-
-
-MISSING_FILE = "missing.txt"  # lists the files that are gone
-
-
-def download(project: LiveProject, formats: Sequence[str]) -> tuple[str, Iterator[bytes]]:
-    """The name of a file and its content: a .zip, unless one format is one file."""
-    folder = project.folder / "exports"
-    folder.mkdir(parents=True, exist_ok=True)
-    scratch = TemporaryDirectory(prefix=EXPORT_PREFIX, dir=folder, ignore_cleanup_errors=True)
-    try:
-        sorted_files = _write_tables(project, formats, Path(scratch.name))
-        tables = sorted(Path(scratch.name).iterdir())
-    except BaseException:
-        scratch.cleanup()
-        raise
-    if len(tables) == 1 and SORTED not in formats:
-        return tables[0].name, _with_cleanup(scratch, _blocks(tables[0]))
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", project.source.opened.resolve().stem)[:80].strip("._") or "items"
-    return f"{name}-labels.zip", _with_cleanup(scratch, _archive(tables, sorted_files))
-
-
-def _with_cleanup(scratch: TemporaryDirectory[str], blocks: Iterator[bytes]) -> Iterator[bytes]:
-    with scratch:
-        yield from blocks
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while block := file.read(COPY_BYTES):
-            yield block
-
-
-class _Sink:
-    """A file that can only be written; `take` gives what was written since."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-
-    def write(self, data: bytes) -> int:
-        self._parts.append(bytes(data))
-        return len(data)
-
-    def flush(self) -> None:
-        pass
-
-    def take(self) -> bytes:
-        data = b"".join(self._parts)
-        self._parts.clear()
-        return data
-
-
-def _archive(tables: Sequence[Path], sorted_files: SortedFiles) -> Iterator[bytes]:
-    sink, missing = _Sink(), list[str]()
-    with zipfile.ZipFile(sink, "w") as archive:  # type: ignore[call-overload]
-        for path in tables:
-            with path.open("rb") as file:
-                yield from _entry(archive, sink, path.name, file, zipfile.ZIP_DEFLATED)
-        for place, open_file in sorted_files:
-            # A name of one file here could be a path on the machine where the archive is unpacked
-            name = re.sub(r"[\\:\x00-\x1f]", "_", Path(SORTED, place).as_posix())
-            try:
-                descriptor = open_file()
-            except (OSError, ValueError):
-                missing.append(name)
-                continue
-            with open(descriptor, "rb") as file:
-                yield from _entry(archive, sink, name, file, zipfile.ZIP_STORED)  # a picture is compressed already
-        if missing:
-            archive.writestr(MISSING_FILE, "".join(f"{name}\n" for name in missing))
-    yield sink.take()
-
-
-def _entry(archive: zipfile.ZipFile, sink: _Sink, name: str, file: BinaryIO, compression: int) -> Iterator[bytes]:
-    """Add a file to the archive, and give the bytes that this makes."""
-    info = zipfile.ZipInfo(name, time.localtime()[:6])
-    info.compress_type = compression
-    with archive.open(info, "w", force_zip64=True) as entry:
-        while block := file.read(COPY_BYTES):
-            entry.write(block)
-            yield sink.take()
-    yield sink.take()

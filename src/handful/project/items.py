@@ -1,7 +1,7 @@
 """Read items: folders of pictures or of texts, tables of texts or of embeddings. All become a `FeatureTable`.
 
-`read_items` reads the examples and the pile of a job, whatever their kind; `Reading` says how. Without a backbone texts
-have no features yet.
+`read_both` reads the examples and the pile of a job, whatever their kind; `Reading` says how. Without a backbone
+pictures and texts have no features yet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label, same_col
 from handful.features import FeatureTable, concatenate, is_sharded, read
 from handful.features.text_table import SUFFIXES, is_text_table, peek_cells, read_text_table
 from handful.project.text_items import embed_items, read_text_files, with_class_names
-from handful.utils.files import class_name, first_folder, printable
+from handful.utils.files import class_name
 from handful.utils.text import is_blank, shortened
 
 NO_TEXT = "has a label but no text: it is no example"
@@ -35,44 +35,18 @@ def silent(what: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Reading:
-    """How items are read.
+    """How items are read."""
 
-    Parameters
-    ----------
-    kind : {"pictures", "texts", "embeddings"}
-        What they are.
-    backbone : Backbone or TextBackbone, optional
-        What turns pictures or texts into features. Without one they have none yet.
-    table : mapping
-        Options of `handful.features.read`, for tables. For tables of texts only "label" counts.
-    text : str, optional
-        The column of texts.
-    strict : bool
-        Whether a file that cannot be read is an error. Otherwise it is skipped.
-    cache : bool or FeatureCache
-        Whether, or where, features are kept.
-    results : sequence of Path
-        Folders of results: files in them are no part of a pile.
-    class_names : bool
-        Whether the name of each class is one more example of it, where items are texts.
-    lenient : bool
-        Whether there may be no examples and no pile, as in the workbench, where both can be added later.
-    embedder : callable, optional
-        Embeds the pictures in place of this process.
-    progress : callable
-        Called with what is read, how many are done and how many there are.
-    """
-
-    kind: str
-    backbone: Any = None
-    table: TableOptions = field(default_factory=dict)
-    text: str | None = None
-    strict: bool = False
-    cache: Any = True
-    results: Sequence[Path] = ()
-    class_names: bool = False
-    lenient: bool = False
-    embedder: Embedder | None = None
+    kind: str  # pictures, texts or embeddings
+    backbone: Any = None  # what turns pictures or texts into features
+    table: TableOptions = field(default_factory=dict)  # for tables; of tables of texts only "label" counts
+    text: str | None = None  # the column of texts
+    strict: bool = False  # whether a file that cannot be read is an error; otherwise it is skipped
+    cache: Any = True  # whether features are kept, or the `FeatureCache` that keeps them
+    results: Sequence[Path] = ()  # folders of results: files in them are no part of a pile
+    class_names: bool = False  # whether the name of each class is one more example of it, where items are texts
+    lenient: bool = False  # whether examples and pile may be empty, as in the workbench, where both are added later
+    embedder: Embedder | None = None  # embeds the pictures in place of this process
     progress: Progress = silent
 
     @property
@@ -87,20 +61,9 @@ class Reading:
 def kind_of(path: Path, options: TableOptions | None = None, text: str | None = None) -> str:
     """What the items of a path are: "pictures", "texts", or "embeddings", which are features already.
 
-    Parameters
-    ----------
-    path : Path
-        A folder or a table.
-    options : mapping, optional
-        The options of `features.read`. Whoever names columns of features has a table of features.
-    text : str, optional
-        The column of texts that the user named.
-
-    Returns
-    -------
-    str
-        A folder holds pictures, unless it has files of text and no picture. A table holds texts if it has a column that
-        looks like language, and few columns of numbers.
+    A folder holds pictures, unless it has files of text and no picture. A table holds texts if `text` names their
+    column, or if a column looks like language and few are numbers. Who names columns of features in the options of
+    `features.read` has a table of features.
     """
     if not of_files(path):
         return TEXTS if text is not None or is_text_table(path, options) or is_text_file(path) else EMBEDDINGS
@@ -146,21 +109,9 @@ def lasting_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_for(kind: str, name: Any = "", options: Mapping[str, Any] | None = None) -> Any:
-    """Load a backbone for "pictures" or "texts".
+    """Load a backbone for "pictures" or "texts"; ValueError if it is for the other kind.
 
-    Parameters
-    ----------
-    kind : str
-        What the items are.
-    name : str or callable
-        What `load_backbone` takes; "" is the default for this kind.
-    options : mapping, optional
-        The other arguments of `load_backbone`.
-
-    Raises
-    ------
-    ValueError
-        If the backbone is for another kind of items.
+    name, options: what `load_backbone` takes; "" is the default of this kind.
     """
     from handful.backbones import load_backbone
     from handful.backbones.catalogue import kind_of_backbone
@@ -182,36 +133,23 @@ def load_for(kind: str, name: Any = "", options: Mapping[str, Any] | None = None
 # ---- examples and a pile
 
 
-def read_items(
+def read_both(
     examples: Path, pile: Path | None, how: Reading, unknown: Path | None = None
 ) -> tuple[FeatureTable, FeatureTable]:
-    """Read examples and a pile of any kind.
+    """Read examples and a pile of any kind. Rows without a text are no examples; they stay in the pile.
 
-    Parameters
-    ----------
-    examples : Path
-        A folder with a folder for each class, or a table with labels. If it is the pile there are no examples.
-    pile : Path, optional
-        A folder, or a table whose labels do not count. Without it the pile are the rows of the first table that have
-        no label.
-    how : Reading
-        What they are, and how they are read.
-    unknown : Path, optional
-        Examples of no class: a folder of files, or a table.
-
-    Returns
-    -------
-    examples, pile : FeatureTable
-        Rows without a text are no examples. They stay in the pile.
+    examples: a folder with a folder for each class, or a table with labels; if it is the pile there are no examples.
+    pile: a folder, or a table whose labels do not count; without it the rows of the first table that have no label.
+    unknown: examples of no class.
     """
     if examples == pile:
-        items = embedded(read_unlabelled(pile, how, f"{how.kind} to label"), how, "pile")
+        items = embedded(read_unlabelled(pile, how), how, "pile")
         return items.take([]).replace(labels=[], skipped=(), notes=()), items
     shown, rest = read_labelled(examples, how, unknown)
     if pile is not None:
         folders = [place for place in (examples, unknown) if place is not None and of_files(place)]
         of_pile = replace(how, results=[*how.results, *folders])
-        rest = read_unlabelled(pile, of_pile, f"{how.kind} to label", shown, examples, without=shown.files or ())
+        rest = read_unlabelled(pile, of_pile, (examples, shown), without=shown.files or ())
     if rest is None:
         raise ValueError(f"name the folder of {how.kind} to label too: handful label EXAMPLES/ PILE/")
     if not len(rest) and not how.lenient:
@@ -229,70 +167,58 @@ def read_items(
 
 
 def read_labelled(path: Path, how: Reading, unknown: Path | None = None) -> tuple[FeatureTable, FeatureTable | None]:
-    """Read examples, and those of no class. For a table its rows without a label are second.
-
-    path, how, unknown: as for `read_items`. Texts get no features here.
-    """
-    shown, rest = _read_labelled(path, how)
+    """Read examples, also of no class; for a table its rows without a label are second. Texts get no features here."""
+    shown, rest = (_read_classes(path, how), None) if of_files(path) else _read_table(path, how)
     if unknown is not None:
-        more = read_unlabelled(unknown, how, how.kind, shown, path, bar=UNKNOWN_NAME)
+        more = read_unlabelled(unknown, how, (path, shown), bar=UNKNOWN_NAME)
         names = [f"{unknown.name}/{name}" for name in more.names]
         more = more.replace(labels=[UNKNOWN_NAME] * len(more), paths=names)
         skipped, notes = [*shown.skipped, *more.skipped], [*shown.notes, *more.notes]
         shown = concatenate([shown, more]).replace(skipped=skipped, notes=notes)
-    return shown if how.lenient else _with_text(shown), rest
+    empty = [] if how.lenient else rows_without_text(shown)
+    if not empty:
+        return shown, rest
+    kept = shown.take(np.setdiff1d(range(len(shown)), empty))
+    if lost := sorted(set(map(str, shown.label_names)) - set(map(str, kept.label_names))):
+        raise ValueError(f"none of the texts of class {lost[0]!r} could be read: give it a good one")
+    return kept.replace(skipped=[*shown.skipped, *((shown.names[row], NO_TEXT) for row in empty)]), rest
 
 
 def read_unlabelled(
     path: Path,
     how: Reading,
-    what: str,
-    like: FeatureTable | None = None,
-    source: Path | None = None,
+    like: tuple[Path, FeatureTable] | None = None,
     *,
     without: Iterable[Path] = (),
     bar: str = "pile",
 ) -> FeatureTable:
-    """Read all files below a folder, one text file, or all rows of a table. Labels, if any, are ignored.
+    """Read all files below a folder, one text file, or all rows of a table, whose labels do not count.
 
-    Parameters
-    ----------
-    path : Path
-        The folder, file or table.
-    how : Reading
-        What the items are. Texts get no features here.
-    what : str
-        What is missing if there is nothing, as in "pictures to label".
-    like : FeatureTable, optional
-        Examples. A column is a feature, or the text, exactly if it is that in them.
-    source : Path, optional
-        Where these examples are from, for messages.
-    without : iterable of Path
-        Files that are left out, such as examples.
-    bar : str
-        The name of the progress bar.
+    like: examples and where they are from: a column is a feature, or the text, exactly if it is that in them. without:
+    files that are left out. bar: the name of the progress bar. Texts get no features here.
     """
-    if how.kind == TEXTS and path.is_dir() and not of_files(path):
+    if of_files(path):
+        return _read_folder(path, how, without, bar)
+    if how.kind != TEXTS:
+        if like is None:
+            return read_pile_table(path, how.table)
+        source, examples = like
+        items = read_pile_table(path, how.table, examples.columns, examples.set_aside)
+        check_widths(source, examples.dimension, path, items.dimension)
+        return in_order(items, examples.columns, path)
+    if path.is_dir():
         raise ValueError(
             f"{str(path)!r} is a folder of features, not of texts: give a table, or a folder of .txt files"
         )
-    if of_files(path):
-        return _read_folder(path, how, what, without, bar)
-    if how.kind == TEXTS and is_text_file(path):
+    if is_text_file(path):
         return read_text_files([path], strict=True).replace(paths=[path.name])
-    if how.kind == TEXTS:
-        label = how.table.get("label")
-        label = label if label is not None and label in peek_cells(path) else None
-        items = read_text_table(path, text=how.text, label=label)
-        column = None if like is None or of_files(source or path) else like.source["text"]
-        if column is not None and items.source["text"] != column and column in items.others:
-            items = read_text_table(path, text=column, label=label)
-        return items.replace(labels=None)
-    if like is None:
-        return read_pile_table(path, how.table)
-    items = read_pile_table(path, how.table, like.columns, like.set_aside)
-    check_widths(source or path, like.dimension, path, items.dimension)
-    return in_order(items, like.columns, path)
+    label = how.table.get("label")
+    label = label if label is not None and label in peek_cells(path) else None
+    items = read_text_table(path, text=how.text, label=label)
+    column = None if like is None or of_files(like[0]) else like[1].source["text"]
+    if column is not None and items.source["text"] != column and column in items.others:
+        items = read_text_table(path, text=column, label=label)
+    return items.replace(labels=None)
 
 
 def read_rows(path: Path, how: Reading) -> FeatureTable:
@@ -300,18 +226,6 @@ def read_rows(path: Path, how: Reading) -> FeatureTable:
     if how.kind == TEXTS:
         return read_text_table(path, text=how.text, label=how.table.get("label"))
     return read(path, warn=False, **how.table)
-
-
-def read_labelled_texts(path: Path, how: Reading) -> FeatureTable:
-    """Read all texts of a table or a folder, with their labels: those of the table, or the first folder of a file."""
-    if not of_files(path) and not is_text_file(path):
-        table = read_rows(path, how)
-        others = {name: cells for name, cells in table.others.items() if name != table.source.get("label")}
-        return embedded(table.replace(others=others), how, how.kind)
-    items = read_unlabelled(path, how, how.kind)
-    names = [printable(name) for name in items.names]
-    items = items.replace(labels=[first_folder(name) for name in names], paths=names, name=path.name)
-    return embedded(items, how, how.kind)
 
 
 def read_files(files: list[Path], how: Reading, folder: Path, bar: str) -> FeatureTable:
@@ -324,15 +238,13 @@ def read_files(files: list[Path], how: Reading, folder: Path, bar: str) -> Featu
     from handful.backbones import embed_pictures
 
     if how.embedder is not None:
-        embedded = how.embedder(folder, files, net, bar, how.progress, how.strict)
+        items = how.embedder(folder, files, net, bar, how.progress, how.strict)
     else:
-        embedded = embed_pictures(
+        items = embed_pictures(
             files, net, cache=how.cache, strict=how.strict, progress=lambda done, total: how.progress(bar, done, total)
         )
-    source = {
-        "backbone": net.name, "backbone_fingerprint": net.fingerprint, "device": getattr(net, "device", "cpu"),
-    }  # fmt: skip
-    return embedded.replace(files=[Path(name) for name in embedded.names], source=source, base=net.base)
+    source = {"backbone": net.name, "backbone_fingerprint": net.fingerprint, "device": getattr(net, "device", "cpu")}
+    return items.replace(files=[Path(name) for name in items.names], source=source, base=net.base)
 
 
 def find_files(folder: Path, how: Reading, within: Path | None = None) -> tuple[list[Path], list[Any]]:
@@ -343,17 +255,17 @@ def find_files(folder: Path, how: Reading, within: Path | None = None) -> tuple[
     return (find_texts if how.kind == TEXTS else find_pictures)(folder, strict=how.strict, within=within)
 
 
-def _read_folder(folder: Path, how: Reading, what: str, without: Iterable[Path], bar: str) -> FeatureTable:
-    found, unused = find_files(folder, how)
-    left_out = {path.resolve() for path in without}
-    files = [file for file in found if file.resolve() not in left_out] if left_out else found
-    results = {place.resolve() for place in how.results if folder.resolve() in place.resolve().parents}
-    if results:
+def _read_folder(folder: Path, how: Reading, without: Iterable[Path], bar: str) -> FeatureTable:
+    files, unused = find_files(folder, how)
+    if left_out := {path.resolve() for path in without}:
+        files = [file for file in files if file.resolve() not in left_out]
+    if results := {place.resolve() for place in how.results if folder.resolve() in place.resolve().parents}:
         parts = {file.parent for file in files}  # each is resolved once: there may be many thousand files
         inside = {part for part in parts if results & {part.resolve(), *part.resolve().parents}}
         files = [file for file in files if file.parent not in inside]
     items = read_files(files, how, folder, bar)
     if not len(items) and not how.lenient:
+        what = f"{how.kind} to label" if bar == "pile" else how.kind
         why = ", none that could be read" if files else f" ({unused[0]})" if unused else ""
         raise ValueError(f"{str(folder)!r} holds no {what}{why}")
     return _named_below(folder, items, unused)
@@ -396,19 +308,14 @@ def _named_below(folder: Path, items: FeatureTable, skipped: Sequence[tuple[str,
     return items.replace(paths=names, skipped=[*skipped, *items.skipped])
 
 
-def _read_labelled(path: Path, how: Reading) -> tuple[FeatureTable, FeatureTable | None]:
-    """Examples: of a folder of classes, or the rows of a table that have a label. Then its other rows are second."""
-    if of_files(path):
-        return _read_classes(path, how), None
+def _read_table(path: Path, how: Reading) -> tuple[FeatureTable, FeatureTable]:
+    """The rows of a table that have a label, and the others."""
     table = read_rows(path, how)
     has_label = table.has_label
     if not has_label.any() and not how.lenient:
         column = table.source.get("label", how.table.get("label", "label"))
-        where = (
-            f"there is no column {shortened(column)!r}"
-            if table.labels is None
-            else f"column {shortened(column)!r} is blank"
-        )
+        name = f"column {shortened(column)!r}"
+        where = f"there is no {name}" if table.labels is None else f"{name} is blank"
         others = shortened(", ".join(repr(name) for name in list(table.others)[:20] if name != column), 300)
         raise ValueError(
             f"{str(path)!r} has no row with a label ({where}): give a few rows of each class a label, or name the "
@@ -422,12 +329,9 @@ def _read_labelled(path: Path, how: Reading) -> tuple[FeatureTable, FeatureTable
 
 
 def read_pile_table(
-    path: Path,
-    options: TableOptions,
-    columns: Sequence[str] | None = None,
-    set_aside: Sequence[str] = (),
+    path: Path, options: TableOptions, columns: Sequence[str] | None = None, set_aside: Sequence[str] = ()
 ) -> FeatureTable:
-    """Read all rows of a table of features as a pile. Its labels, if any, are ignored.
+    """Read all rows of a table of features as a pile; its labels do not count.
 
     columns, set_aside: those of the examples. A column is a feature in the pile exactly if it is one in the examples,
     even if its values in the pile look different.
@@ -479,21 +383,7 @@ def class_label(name: str) -> str:
 
 def rows_without_text(items: FeatureTable) -> list[int]:
     """The rows that have no text, where items are texts: they are unknown, and no part of what is solved."""
-    return [] if items.texts is None else [row for row, text in enumerate(items.texts) if is_blank(text)]
-
-
-def _with_text(examples: FeatureTable) -> FeatureTable:
-    """The examples that have a text, where items are texts. The others are listed as skipped."""
-    empty = rows_without_text(examples)
-    if not empty:
-        return examples
-    has_text = np.ones(len(examples), bool)
-    has_text[empty] = False
-    skipped = [*examples.skipped, *((examples.names[row], NO_TEXT) for row in empty)]
-    kept = examples.take(has_text).replace(skipped=skipped)
-    if lost := sorted(set(map(str, examples.label_names)) - set(map(str, kept.label_names))):
-        raise ValueError(f"none of the texts of class {lost[0]!r} could be read: give it a good one")
-    return kept
+    return [row for row, text in enumerate(items.texts or ()) if is_blank(text)]
 
 
 def check_twins(items: FeatureTable) -> None:

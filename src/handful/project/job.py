@@ -19,7 +19,6 @@ from handful.core.parameters import AUTO
 from handful.features import FeatureTable, concatenate, is_sharded
 from handful.project.base_files import base_parameters
 from handful.project.database import FILE
-from handful.project.decision import check_decision
 from handful.project.events import Store
 from handful.project.export_formats import FORMATS, check_formats
 from handful.project.items import (
@@ -35,9 +34,10 @@ from handful.project.items import (
     load_for,
     may_hold_texts,
     of_files,
-    read_items,
+    read_both,
     read_unlabelled,
 )
+from handful.project.labelling import check_decision
 from handful.project.sorting import SORT_WAYS
 from handful.project.trust import Agree, Request, is_agreed, remember
 from handful.utils.files import in_brief
@@ -89,7 +89,7 @@ class Job:
         embedder: embeds pictures in place of this process. uploads: the folder of files that were uploaded.
         """
         if self.kind == EMBEDDINGS:
-            examples, pile = read_items(self.examples, self.pile, self.reading(), self.unknown)
+            examples, pile = read_both(self.examples, self.pile, self.reading(), self.unknown)
             if self.base is not None:  # the user named it: it replaces the means in the tables
                 examples, pile = examples.replace(base_mean=None), pile.replace(base=self.base, base_mean=None)
             return examples, pile
@@ -97,7 +97,7 @@ class Job:
         base = self.base or net.base
         base_parameters(self.decision.get("method", AUTO), (), base, net.dimension)  # an error before files are read
         how = self.reading(backbone=net, progress=progress, embedder=embedder)
-        examples, pile = read_items(self.examples, self.pile, how, self.unknown)
+        examples, pile = read_both(self.examples, self.pile, how, self.unknown)
         pile = with_uploads(pile, uploads, how)
         source = {**pile.source, "backbone_options": lasting_options(self.backbone_options)}
         return examples, pile.replace(source=source, base=base)
@@ -107,7 +107,7 @@ def with_uploads(pile: FeatureTable, uploads: Path | None, how: Reading) -> Feat
     """A pile of files, and the files that were uploaded to its project."""
     if uploads is None or uploads.is_symlink() or not uploads.is_dir() or not any(uploads.iterdir()):
         return pile  # a link in a project of somebody else may lead anywhere
-    more = embedded(read_unlabelled(uploads, replace(how, results=(), lenient=True), how.kind), how, "pile")
+    more = embedded(read_unlabelled(uploads, replace(how, results=(), lenient=True)), how, "pile")
     more = more.replace(paths=[f"{uploads.name}/{name}" for name in more.names], skipped=())
     return concatenate([pile, more])
 

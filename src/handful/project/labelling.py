@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from math import floor, isfinite
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from handful.core import decide
 from handful.core.answers import Answers
 from handful.core.arrays import at_usual_scale, unit
 from handful.core.checks import is_no_class
-from handful.core.parameters import AUTO
+from handful.core.parameters import AUTO, is_auto
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import make_estimator
 from handful.features import FeatureTable, concatenate
 from handful.project.base_files import base_parameters
-from handful.project.decision import check_decision, decide_pile, precision_in_words, threshold_in_words
 from handful.project.items import NO_TEXT, check_twins, class_label, rows_without_text
-from handful.project.summary import Comparison, Outcome, groups_in_words, made_by
+from handful.project.summary import Comparison, Outcome, groups_in_words, made_by, share_of
 from handful.solving import get_solver
 from handful.solving.ask import belief, worth_asking
+from handful.solving.clusters import check_detail
 from handful.solving.groups import Groups, make_groups, with_words
 from handful.utils.shares_in_words import percent
 
@@ -158,20 +161,15 @@ class Labelled(Answers):
             are = "item of the pile is an example" if twice == 1 else "items of the pile are examples"
             lines.append(f"{twice} {are} too, the same file: leave examples out of the pile, else labels get worse.")
         lines += groups_in_words(self.groups, int(self.likely_unknown.sum()) - len(self.without_text))
-        promoted = Counter(self.pile_labels.values())
-        lines += [
-            f"1 item of the pile is an example of {_class_in_words(name)}."
-            if k == 1
-            else f"{k} items of the pile are examples of {_class_in_words(name)}."
-            for name, k in promoted.items()
-        ]
+        for name, k in Counter(self.pile_labels.values()).items():
+            are = "item of the pile is an example" if k == 1 else "items of the pile are examples"
+            lines.append(f"{k} {are} of {'no class' if is_no_class(name) else name}.")
         if self.comparison is not None:
             lines += [f"Warning: {warning}" for warning in self.comparison.warnings]
         if skipped := len(self.skipped):
             what = "file" if self.pile.texts is None else "item"
-            lines.append(
-                f"{skipped} {what}{'s were' if skipped > 1 else ' was'} skipped; the reasons are listed below."
-            )
+            were = f"{what}s were" if skipped > 1 else f"{what} was"
+            lines.append(f"{skipped} {were} skipped; the reasons are listed below.")
         return lines
 
     def _given_twice(self) -> int:
@@ -204,10 +202,6 @@ class Labelled(Answers):
     def made_by(self) -> dict[str, Any]:
         """How the labels were made, for people and for machines."""
         return made_by(self.model, self.pile.source)
-
-
-def _class_in_words(name: str) -> str:
-    return "no class" if is_no_class(name) else name
 
 
 def label_items(
@@ -276,45 +270,54 @@ def label_items(
     )
     base_file = parameters.get("base") or pile.base or examples.base
     means = examples.base_mean, pile.base_mean
-    parameters = base_parameters(method, means, base_file, pile.features.shape[1]) | parameters
+    parameters = base_parameters(method, means, base_file, pile.dimension) | parameters
     empty = set(rows_without_text(pile))
     if no_examples := [(pile.names[row], NO_TEXT) for row in pile_labels or () if row in empty]:
         pile = pile.replace(skipped=[*pile.skipped, *no_examples])
     pile_labels = {row: name for row, name in (pile_labels or {}).items() if row not in empty}
     rest = [row for row in range(len(pile)) if row not in pile_labels and row not in empty]
-    whole_pile = pile
-    examples, pile = _move(examples, pile, pile_labels, rest)
+    if not rest:
+        raise ValueError("every item of the pile is an example or has no text: nothing is left to label")
+    if pile_labels:
+        labels = [*examples.label_names, *pile_labels.values()]
+        examples = concatenate([examples, pile.take([*pile_labels])]).replace(labels=labels)
+        check_twins(examples)
     check_classes(examples)
-    X = np.concatenate([examples.features, pile.features])
     examples = examples.replace(labels=[class_label(str(name)) for name in examples.label_names])
-    y = np.array([*examples.label_names, *[None] * len(pile)], dtype=object)
+    features = pile.features if len(rest) == len(pile) else pile.features[rest]
+    X = np.concatenate([examples.features, features])
+    y = np.array([*examples.label_names, *[None] * len(rest)], dtype=object)
     model = make_estimator(method, outlier_share=outlier_share, threshold=threshold, **parameters).fit(X, y)
     is_pile = np.arange(len(X)) >= len(examples)
     decision = decide_pile(model, lambda: model.answers_.take(is_pile), precision=precision, **limits)
     model.made_from_ = dict(pile.source) | ({} if pile.columns is None else {"columns": list(pile.columns)})
-    pile_scores, count = model.outlier_scores_[is_pile], len(whole_pile)
-    scores = _spread(pile_scores, rest, count, _highest_score(model, pile_scores))
-    probabilities = _spread(model.label_distributions_[is_pile], rest, count, 1 / len(model.classes_))
+    pile_scores = model.outlier_scores_[is_pile]
+    probabilities, scores = _spread(model, model.label_distributions_[is_pile], pile_scores, rest, len(pile))
     if pile_labels:
         rows, names = [*pile_labels], np.array([*pile_labels.values()])
         scores[rows] = min(pile_scores.min(initial=0.0), model.threshold_)  # examples are known
         probabilities[rows] = model.classes_ == names[:, None]
     if no_class := [row for row, name in pile_labels.items() if is_no_class(name)]:
-        of_no_class = model.answer(whole_pile.features[no_class])
+        of_no_class = model.answer(pile.features[no_class])
         probabilities[no_class] = of_no_class.probabilities
         scores[no_class] = np.maximum(of_no_class.outlier_scores, model.threshold_)
-    return Labelled(
-        whole_pile, examples, model, probabilities, scores, decision, pile_labels, pile_scores, group_detail
-    )
+    return Labelled(pile, examples, model, probabilities, scores, decision, pile_labels, pile_scores, group_detail)
 
 
-def _spread(values: np.ndarray, rows: list[int], count: int, rest: float) -> np.ndarray:
-    """The values of some of `count` rows, and the same value for all others."""
+def _spread(
+    model: FewShotClassifier, probabilities: np.ndarray, scores: np.ndarray, rows: list[int], count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The answers for some of `count` rows as answers for all; those that have no text get no score below another."""
     if len(rows) == count:
-        return values
-    whole = np.full((count, *values.shape[1:]), rest)
-    whole[rows] = values
-    return whole
+        return probabilities, scores
+    is_probability = get_solver(model._method).info.score == "probability"
+    highest = 1.0 if is_probability else max(scores.max(initial=model.threshold_), model.threshold_)
+    all_scores, all_probabilities = (
+        np.full(count, highest),
+        np.full((count, len(model.classes_)), 1 / len(model.classes_)),
+    )
+    all_scores[rows], all_probabilities[rows] = scores, probabilities
+    return all_probabilities, all_scores
 
 
 def predict_items(model: FewShotClassifier, items: FeatureTable, precision: float | None = None) -> Labelled:
@@ -353,8 +356,7 @@ def predict_items(model: FewShotClassifier, items: FeatureTable, precision: floa
     if not rest:
         raise ValueError("none of the items has a text: there is nothing to label")
     answers = model.answer(items.features[rest])
-    scores = _spread(answers.outlier_scores, rest, len(items), _highest_score(model, answers.outlier_scores))
-    probabilities = _spread(answers.probabilities, rest, len(items), 1 / answers.probabilities.shape[1])
+    probabilities, scores = _spread(model, answers.probabilities, answers.outlier_scores, rest, len(items))
     unsure = ""
     if model.min_confidence_ and precision is None:
         unsure = f", or when its label is right with a probability below {percent(model.min_confidence_)}"
@@ -365,12 +367,6 @@ def predict_items(model: FewShotClassifier, items: FeatureTable, precision: floa
     labelled = labelled.at_precision(precision)
     labelled.decision += " " + precision_in_words(precision, labelled.min_confidence, labelled)
     return labelled
-
-
-def _highest_score(model: FewShotClassifier, scores: np.ndarray) -> float:
-    """An outlier score for rows without a text: not below any other."""
-    is_probability = get_solver(model._method).info.score == "probability"
-    return 1.0 if is_probability else float(max(scores.max(initial=model.threshold_), model.threshold_))
 
 
 def check_classes(examples: FeatureTable) -> None:
@@ -384,16 +380,114 @@ def check_classes(examples: FeatureTable) -> None:
         raise ValueError("all examples have the same features, whatever their class: nothing tells the classes apart")
 
 
-def _move(
-    examples: FeatureTable, pile: FeatureTable, pile_labels: Mapping[int, str], rest: list[int]
-) -> tuple[FeatureTable, FeatureTable]:
-    """Move the items of the pile that have a label to the examples. rest: the rows that are solved for."""
-    if not rest:
-        raise ValueError("every item of the pile is an example or has no text: nothing is left to label")
-    if len(rest) == len(pile):
-        return examples, pile
-    if pile_labels:
-        labels = [*examples.label_names, *pile_labels.values()]
-        examples = concatenate([examples, pile.take([*pile_labels])]).replace(labels=labels)
-        check_twins(examples)
-    return examples, pile.take(rest)
+# ---- what is called unknown
+
+
+def decide_pile(
+    model: FewShotClassifier,
+    answers_of_pile: Callable[[], Answers],
+    *,
+    threshold: float | None = None,
+    unknown_rate: float | None = None,
+    max_false_unknown: float | None = None,
+    precision: float | None = None,
+) -> str:
+    """Let a fitted model decide what is unknown in its pile, and from now on; say in words how that was found.
+
+    answers_of_pile: gives the answers as the model decides at that moment. The others are as `label_items` takes them;
+    where none of the first three is given, the model's own threshold is used.
+    """
+    answers = answers_of_pile()
+    doubts, p_unknown = answers.doubts, answers.p_unknown
+    limit, solver = model.threshold_, get_solver(model._method)
+    if unknown_rate is not None:
+        limit, part = decide.at_share(doubts, unknown_rate), percent(unknown_rate)
+        decision = f"The {part} of the pile with the highest outlier scores are called unknown, as unknown_rate says."
+        if abs(int((doubts > limit).sum()) - unknown_rate * len(doubts)) > 0.5:
+            decision = decision[:-1] + ", as far as their scores differ."
+    elif max_false_unknown is not None:
+        assert p_unknown is not None
+        limit, most = decide.at_false_unknown(p_unknown, max_false_unknown, doubts), percent(max_false_unknown)
+        decision = f"At most {most} of the known ones should be called unknown, by their calibrated probabilities."
+    elif threshold is not None:
+        decision = threshold_in_words(threshold, p_unknown is not None)
+    elif is_auto(model.outlier_share) and solver.decision(model.parameters_):
+        decision = solver.decision(model.parameters_)
+    elif solver.info.score == "probability":
+        decision = threshold_in_words(limit, True)
+    else:
+        share = percent(share_of(model)["outlier_share"])
+        decision = f"The {share} of the pile with the highest outlier scores are called unknown."
+    if limit != model.threshold_:
+        model._decide(float(limit), 0.0)
+    if precision is not None:
+        answers = answers_of_pile()
+        model._decide(model.threshold_, answers.at_precision(precision).min_confidence)
+        decision += " " + precision_in_words(precision, model.min_confidence_, answers)
+    return decision
+
+
+def threshold_in_words(limit: float, is_probability: bool, or_else: str = "") -> str:
+    """Return what a threshold decides. or_else: what else makes an item unknown, to stand before the full stop."""
+    if not is_probability:
+        return f"An item is called unknown when its outlier score is above {limit:.4g}{or_else}."
+    if limit == 0.5:
+        return f"An item is called unknown when that is more probable than its closest class{or_else}."
+    part = f"{percent(limit)} of P(unknown) and P(closest class) together" if 0 <= limit <= 1 else f"{limit:.4g}"
+    return f"An item is called unknown when P(unknown) is above {part}{or_else}."
+
+
+def precision_in_words(precision: float, min_confidence: float, answers: Answers) -> str:
+    """What was set aside for a precision, in words. answers: of the pile, at the same threshold."""
+    assert answers.p_closest is not None
+    p_right = answers.p_closest[~answers.likely_unknown]
+    kept = p_right[p_right >= min_confidence]
+    if not len(p_right):
+        return f"There is no label, so --precision {precision:g} changes nothing."
+    if not len(kept):
+        surest = float(p_right.max())
+        less = floor(20 * surest) / 20
+        hint = f", or ask for less, as in --precision {less:g}" if less > 0 else ""
+        return (
+            f"No label reaches the precision that --precision {precision:g} asks for: the surest is right with a "
+            f"probability of {percent(surest)}, so nothing is labelled. Give more examples of each class{hint}."
+        )
+    if len(kept) == len(p_right):
+        return (
+            f"All labels are kept, because together they reach the precision that --precision {precision:g} asks for."
+        )
+    return (
+        f"A label that is right with a probability below {percent(min_confidence)} is set aside, so that "
+        f"{percent(precision)} of the others should be right, as --precision says."
+    )
+
+
+def check_decision(
+    method: str = AUTO,
+    outlier_share: float | str = AUTO,
+    threshold: float | None = None,
+    unknown_rate: float | None = None,
+    max_false_unknown: float | None = None,
+    precision: float | None = None,
+    group_detail: float = 0.0,
+    fdr: float | None = None,
+) -> None:
+    """Raise ValueError for invalid options of `label_items`, before pictures are embedded."""
+    check_detail(group_detail)
+    if fdr is not None and "fdr" not in get_solver(method).defaults:
+        raise ValueError(
+            f"{method} does not decide by a false-discovery rate: leave fdr out, or use the method conformal"
+        )
+    parts = {"unknown_rate": unknown_rate, "max_false_unknown": max_false_unknown, "precision": precision}
+    names = [name for name, value in ({"threshold": threshold} | parts).items() if value is not None]
+    if len(names) > 1:
+        raise ValueError(f"{names[0]} and {names[1]} both say what is unknown: give one of them")
+    if not is_auto(outlier_share) and not (isinstance(outlier_share, Real) and 0 < float(outlier_share) < 1):
+        raise ValueError(f'outlier_share is {outlier_share}: give "auto", or a number between 0 and 1, both excluded')
+    for name, share in parts.items():
+        if share is not None and not 0 <= share <= 1:
+            raise ValueError(f"{name} is {share}: give a number between 0 and 1")
+    if threshold is not None and not isfinite(threshold):
+        raise ValueError(f"threshold is {threshold}: give the outlier score above which an item is unknown")
+    if get_solver(method).info.score != "probability" and names in (["max_false_unknown"], ["precision"]):
+        raise ValueError(f"{method} gives no probabilities, which {names[0]} needs: use unknown_rate, or auto")

@@ -13,12 +13,12 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,10 +32,9 @@ from handful.features.parquet_file import arrow_table, is_carried, open_parquet
 from handful.features.parts import NOTE_KEY, count_rows, mean_of_shards, part_name, part_numbers, read_note
 from handful.features.table import checked_mean, free_name, row_names
 from handful.project.base_files import base_parameters
-from handful.project.decision import decide_pile
 from handful.project.items import Progress, check_widths, of_files, read_labelled, silent
 from handful.project.job import Job, job_entries
-from handful.project.labelling import check_classes
+from handful.project.labelling import check_classes, decide_pile
 from handful.project.outputs import (
     HOLDS_LABELS,
     LABEL_FOLDER,
@@ -50,7 +49,7 @@ from handful.project.outputs import (
 )
 from handful.project.summary import Outcome, made_by
 from handful.solving.blocks import Block, Engine, Part, PileParts, read_blocks
-from handful.utils.files import printable, read_json, scratch
+from handful.utils.files import printable, read_json, write_whole
 from handful.utils.ray import Row, Worker
 from handful.utils.threads import one_blas_thread
 
@@ -60,8 +59,7 @@ MODEL_FILE = "model.safetensors"
 DECISION_FILE = "decision.json"
 
 
-@dataclass(frozen=True)
-class InParts:
+class InParts(NamedTuple):
     """The result: the labelled pile in numbers and words, and its files."""
 
     outcome: Outcome
@@ -80,15 +78,13 @@ def count_answers(answers: Answers) -> dict[str, Any]:
 
 def add_counts(notes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The sum of what was counted; `expected` is None where the method gives no probabilities."""
-    counts, labels, right, set_aside = Counter[str](), Counter[str](), Counter[str](), 0
+    counts, set_aside, expected = Counter[str](), 0, dict[str, list[float]]()
     for note in notes:
         counts.update(note["counts"])
         set_aside += note["set_aside"]
         for name, numbers in (note["expected"] or {}).items():
-            labels[name] += numbers[0]
-            right[name] += numbers[1]
-    expected = {name: [labels[name], right[name]] for name in labels} or None
-    return {"counts": dict(counts), "expected": expected, "set_aside": set_aside}
+            expected[name] = [sum(pair) for pair in zip(expected.get(name, (0, 0)), numbers, strict=True)]
+    return {"counts": dict(counts), "expected": expected or None, "set_aside": set_aside}
 
 
 class LabelWriter(Worker):
@@ -121,20 +117,14 @@ class LabelWriter(Worker):
         schema = schema.remove_metadata()
         for name in self.carried:
             schema = schema.append(stored.field(name).with_name(free_name(printable(name), schema.names)))
-        notes, temporary = list[dict[str, Any]](), scratch(path)
-        try:
-            with ParquetWriter(temporary, schema, compression="zstd") as writer:
-                for block in read_blocks(part, self.dimension, names):
-                    answers = self.model.answer(block.features)
-                    writer.write_table(self._table(block, answers, "path" in names).cast(schema))
-                    notes.append(count_answers(answers))
-                writer.add_key_value_metadata({NOTE_KEY: json.dumps({**HOLDS_LABELS, **add_counts(notes)})})
-            with open(temporary, "rb+") as file:
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
+        notes, content = list[dict[str, Any]](), BytesIO()
+        with ParquetWriter(content, schema, compression="zstd") as writer:
+            for block in read_blocks(part, self.dimension, names):
+                answers = self.model.answer(block.features)
+                writer.write_table(self._table(block, answers, "path" in names).cast(schema))
+                notes.append(count_answers(answers))
+            writer.add_key_value_metadata({NOTE_KEY: json.dumps({**HOLDS_LABELS, **add_counts(notes)})})
+        write_whole(path, content.getbuffer())
 
     def _table(self, block: Block, answers: Answers, has_paths: bool) -> Any:
         columns = list(block.others)
@@ -187,21 +177,8 @@ def check_in_parts(
 def label_in_parts(job: Job, output: Path, engine: Engine | None = None, progress: Progress = silent) -> InParts:
     """Label a folder of parts from a table of examples; write labels/part-00000.parquet ..., the model and the record.
 
-    Parameters
-    ----------
-    job : Job
-        What to label, from which examples and how.
-    output : Path
-        The folder of the results.
-    engine : callable, optional
-        Who reads and writes the parts; by default, threads of this machine.
-    progress : callable
-        Called with what is being done, the steps done and the number of steps.
-
-    Returns
-    -------
-    InParts
-        The labelled pile in numbers and words, and its files.
+    engine: who reads and writes the parts; by default, threads of this machine. progress: called with what is being
+    done, the steps done and the number of steps.
     """
     assert job.pile is not None
     if job.table.get("embedding", "embedding") != "embedding" or job.table.get("columns") is not None:
@@ -227,35 +204,37 @@ def label_in_parts(job: Job, output: Path, engine: Engine | None = None, progres
     labels = unfinished / LABEL_FOLDER
     new = not output.exists()
     try:
-        try:
-            labels.mkdir(parents=True, exist_ok=True)
-            if not (unfinished / MODEL_FILE).is_file():
-                sample = pile.sample(engine, lambda done, total: progress("reading", done, total))
-                model, decision = _fit(examples, sample, options)
-                model.made_from_ = {"features": str(job.pile)}
-                write_json({"decision": decision}, unfinished / DECISION_FILE)
-                model.save(unfinished / MODEL_FILE)  # last: it says that both are complete
-            model = load(unfinished / MODEL_FILE)
-            carried = [column.name for column in _carried(pile)]
-            arguments = (str((unfinished / MODEL_FILE).absolute()), str(labels.absolute()), pile.dimension, carried)
-            notes = pile.write(
-                LabelWriter, arguments, labels, engine, lambda done, total: progress("writing", done, total)
-            )
-            for left in labels.glob(".*.tmp"):  # of workers that were killed
-                left.unlink(missing_ok=True)
-            total = add_counts(notes)
-            by_class = total["expected"] and {name: ExpectedLabels(*each) for name, each in total["expected"].items()}
-            decision = read_json(unfinished / DECISION_FILE)["decision"]
-            outcome = Outcome(
-                model, examples, decision, pile.rows, total["counts"], expected=by_class, set_aside=total["set_aside"]
-            )
-            facts = {"made_by": made_by(model, model.made_from_), "groups": [], "job": job_entries(job)}
-            write_json({"handful": handful.__version__, **outcome.numbers, **facts}, unfinished / RECORD)
-            files = _move(unfinished, output)
-        except OSError as error:
-            raise error if error.errno is None else not_written(error, output) from None
+        labels.mkdir(parents=True, exist_ok=True)
+        if not (unfinished / MODEL_FILE).is_file():
+            sample = pile.sample(engine, lambda done, total: progress("reading", done, total))
+            model, decision = _fit(examples, sample, options)
+            model.made_from_ = {"features": str(job.pile)}
+            write_json({"decision": decision}, unfinished / DECISION_FILE)
+            model.save(unfinished / MODEL_FILE)  # last: it says that both are complete
+        model = load(unfinished / MODEL_FILE)
+        carried = [column.name for column in _carried(pile)]
+        arguments = (str((unfinished / MODEL_FILE).absolute()), str(labels.absolute()), pile.dimension, carried)
+        notes = pile.write(LabelWriter, arguments, labels, engine, lambda done, total: progress("writing", done, total))
+        for left in labels.glob(".*.tmp"):  # of workers that were killed
+            left.unlink(missing_ok=True)
+        total = add_counts(notes)
+        by_class = total["expected"] and {name: ExpectedLabels(*each) for name, each in total["expected"].items()}
+        decision = read_json(unfinished / DECISION_FILE)["decision"]
+        outcome = Outcome(
+            model, examples, decision, pile.rows, total["counts"], expected=by_class, set_aside=total["set_aside"]
+        )
+        facts = {"made_by": made_by(model, model.made_from_), "groups": [], "job": job_entries(job)}
+        write_json({"handful": handful.__version__, **outcome.numbers, **facts}, unfinished / RECORD)
+        remove_labels(output / LABEL_FOLDER)  # earlier results
+        for name in RESULT_FILES:
+            (output / name).unlink(missing_ok=True)
+        files = {name: output / name for name in (LABEL_FOLDER, MODEL_FILE, RECORD)}
+        for name, place in files.items():
+            os.replace(unfinished / name, place)
         for old in output.glob(f"{SCRATCH_PREFIX}*"):
             rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise error if error.errno is None else not_written(error, output) from None
     except ValueError:  # the input is wrong: the same command cannot continue
         rmtree(unfinished, ignore_errors=True)
         raise
@@ -307,14 +286,3 @@ def _carried(pile: PileParts) -> list[Any]:
             ]  # fmt: skip
             common_columns = columns if not number else [column for column in common_columns if column in columns]
     return common_columns
-
-
-def _move(unfinished: Path, output: Path) -> dict[str, Path]:
-    """Move the new files to their place; remove earlier results."""
-    remove_labels(output / LABEL_FOLDER)
-    for name in RESULT_FILES:
-        (output / name).unlink(missing_ok=True)
-    files = {name: output / name for name in (LABEL_FOLDER, MODEL_FILE, RECORD)}
-    for name, place in files.items():
-        os.replace(unfinished / name, place)
-    return files

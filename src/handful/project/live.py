@@ -152,7 +152,7 @@ class LiveProject:
 
     def run(self, method: str = "auto", outlier_share: float | str = "auto") -> BackgroundJob:
         """Start a job that embeds the remaining items and labels all those without a label."""
-        from handful.project.decision import check_decision
+        from handful.project.labelling import check_decision
 
         check_decision(method, outlier_share)
         _check_enough(self._state)
@@ -265,7 +265,7 @@ def _report(job: BackgroundJob, before: int, total: int, done: int, _: int) -> N
 def solve_pile(state: State, method: str, outlier_share: float | str, step: Callable[[int], None]) -> Run:
     """Label the items without a label. `step` is called between the four steps, with 0 to 3, and may raise to stop."""
     from handful.project.labelling import label_items
-    from handful.project.pile_report import flat_map
+    from handful.report.plane import on_plane
 
     step(0)
     pile, labels, names = state.pile, state.labels, state.said.names()
@@ -281,7 +281,7 @@ def solve_pile(state: State, method: str, outlier_share: float | str, step: Call
     step(1)
     run = run_of(labelled, pile.ids[rest], state.said, state.run, detail=detail)
     step(2)
-    flat = np.array(flat_map(labelled.pile, examples, range(len(rest))), np.float32)
+    flat = on_plane(np.concatenate([labelled.pile.features, examples.features])).astype(np.float32)
     step(3)
     return replace(run, map_ids=pile.ids[np.concatenate([rest, example_rows])], flat=flat)
 

@@ -16,7 +16,7 @@ from handful.core.arrays import at_usual_scale
 from handful.features import FeatureTable
 from handful.features.labels import NDArray
 from handful.project.events import Store
-from handful.project.items import EMBEDDINGS, TEXTS, kind_of, of_files, read_items
+from handful.project.items import EMBEDDINGS, TEXTS, kind_of, of_files, read_both
 from handful.project.job import Job, with_uploads
 from handful.project.pile import (
     EXAMPLES,
@@ -68,7 +68,7 @@ def open_items(job: Job, kind: str, project: Path) -> Opened:
     job: says where they are. kind: what they are. project: the folder of the project, with the uploads.
     """
     how = replace(job.reading(lenient=True), kind=kind)
-    examples, pile = map(_showable, read_items(job.examples, job.pile, how, job.unknown))
+    examples, pile = map(_showable, read_both(job.examples, job.pile, how, job.unknown))
     if pile.files is not None:
         pile = with_uploads(pile, project / UPLOADS, how)
     places = item_places(job, examples, pile)
@@ -132,21 +132,8 @@ def new_job(
 ) -> tuple[Job, str]:
     """What a folder or table is opened as, and what its items are.
 
-    Parameters
-    ----------
-    opened : Path
-        The folder or table.
-    project : Path
-        The folder of the project.
-    before : Job or None
-        Of a project that exists. It stays what it was made as.
-    backbone, examples, text, label
-        What the user named, as for `LiveProject`.
-
-    Raises
-    ------
-    ValueError
-        If the columns are not those that the project was made with, or if there are none to name.
+    project: the folder of the project. before: of a project that exists, which stays what it was made as. The others
+    are what the user named. ValueError if the columns are not those of before, or if there are none to name.
     """
     if not opened.exists():
         raise FileNotFoundError(

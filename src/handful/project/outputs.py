@@ -1,4 +1,4 @@
-"""Write the results of a labelled pile: tables, the model, the report, and if asked for, exports and sorted pictures.
+"""Write the results of a labelled pile: tables, the model, the report, and if asked for, exports and sorted files.
 
 All files are written to a scratch folder and moved to their place at the end. After a full disk or Ctrl-C there is no
 half-written file, and earlier results are unchanged. If a run is killed, its scratch folder stays until the next run.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from errno import EIO
@@ -21,6 +22,7 @@ from uuid import uuid4
 import numpy as np
 
 import handful
+from handful import report
 from handful.core.answers import Answers
 from handful.features import FeatureTable
 from handful.features.feature_columns import one_kind
@@ -32,40 +34,45 @@ from handful.project.database import FILE
 from handful.project.items import Progress, silent
 from handful.project.job import Job, job_entries
 from handful.project.labelling import Labelled
-from handful.project.pile_report import run_of, write_report
 from handful.project.runs import MAX_ASKED_ITEMS
 from handful.project.sorting import check_replaced, check_sorting, plan_places, sort_files, sorted_files
-from handful.project.summary import label_texts
+from handful.project.summary import EXPECTED_HEAD, expected_in_words, expected_rows, label_texts, total_of
+from handful.report.contents import Expected, Figures, Run
+from handful.solving.telling_words import telling_words
 from handful.utils import csv_file
 from handful.utils.columns import ColumnTable, masked_numbers
 from handful.utils.extras import has_pyarrow, need_pyarrow
 from handful.utils.files import in_brief, printable
 from handful.utils.interrupts import cleanup
+from handful.utils.shares_in_words import chances_in_words, is_low
+
+RECORD = "results.json"
+RESULT_FILES = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD, FILE)
+LABEL_FOLDER = "labels"  # the folder of labels in parts
+HOLDS_LABELS = {"holds": "labels"}  # the metadata of such a part
+SORTED_FOLDER = "sorted"  # the folder of sorted files
+SCRATCH_FOLDER = ".handful-unfinished"
+CORRECTIONS_FILE = "corrections.json"  # as the report calls what it gives
+NOT_EXPECTED = "This method gives no probabilities: how many labels are right is not known before a check."
+MAX_MARKED_WORDS = 15  # of a class, that the report marks in its texts
+
+
+# ---- tables
 
 
 def table_of(labelled: Labelled) -> ColumnTable:
     """A labelled pile as a table: the columns of `table_of_answers`, the group and the most similar examples.
 
-    Groups of texts have a name too, made of their telling words.
-
-    Parameters
-    ----------
-    labelled : Labelled
-        What `label_items` or `predict_items` gave. The latter has no groups and no examples.
-
-    Returns
-    -------
-    ColumnTable
-        One row for each item.
+    What `predict_items` gave has no groups and no examples. Groups of texts have a name too, made of telling words.
     """
     columns: dict[str, Any] = {}
     nearest = labelled.nearest
     if nearest is not None and labelled.examples is not None:
-        numbers = group_numbers(labelled)
-        columns["group"] = masked_numbers([k or None for k in numbers], np.int64)
+        group_of = {item: group for group in labelled.groups for item in group.items.tolist()}
+        groups = [group_of.get(row) for row in range(len(labelled.pile))]
+        columns["group"] = masked_numbers([None if group is None else group.number for group in groups], np.int64)
         if any(group.words for group in labelled.groups):
-            by_number = {group.number: group.name for group in labelled.groups}
-            columns["group_name"] = [by_number.get(k) for k in numbers]
+            columns["group_name"] = [None if group is None else group.name for group in groups]
         names = np.array([printable(name) for name in labelled.examples.names], dtype=object)
         for k in range(nearest.shape[1]):
             columns[f"nearest_{k + 1}"] = names[nearest[:, k]]
@@ -80,32 +87,13 @@ def table_of_answers(
     classes: Sequence[str] | None = None,
     others: Mapping[str, np.ndarray] | None = None,
 ) -> ColumnTable:
-    """Answers as a table.
+    """The answers for named items as a table, a row for each item.
 
     The columns are: path; label; closest, the best known class; confidence, the probability of the label; p_unknown,
     calibrated so that about 80 % of the items with 0.8 are unknown (not where scores only rank); outlier_score, the
-    method's own number, which decides the label; then `columns`; then p_<class>, P(class | known), for each class.
+    method's own number, which decides the label; then `columns`, which may replace some of these; then p_<class>,
+    P(class | known), for each of the classes; and at the end `others`, columns of the items' own table.
 
-    Parameters
-    ----------
-    answers : Answers
-        The answers for n items.
-    names : sequence of str
-        The names of the items.
-    columns : mapping of str to array, optional
-        More columns, or others of these names.
-    classes : sequence of str, optional
-        The classes that have a column p_<class>; all by default.
-    others : mapping of str to array, optional
-        Columns of the items' own table, which are carried along at the end.
-
-    Returns
-    -------
-    ColumnTable
-        One row for each item.
-
-    Examples
-    --------
     >>> answers = Answers(np.array([[0.6, 0.2]]), np.array([0.2]), np.array(["cat", "hen"]), 0.5, is_probability=True)
     >>> row = table_of_answers(answers, ["a.png"]).to_pylist()[0]
     >>> row["label"], round(row["confidence"], 2), round(row["p_cat"], 2)
@@ -125,17 +113,14 @@ def table_of_answers(
     for k, name in enumerate(answers.classes.tolist()):
         if classes is None or name in classes:
             table[f"p_{name}"] = probabilities[:, k]
-    for name, values in (others or {}).items():
-        table[free_name(printable(name), table)] = one_kind(values, name)
-    return ColumnTable(table)
+    return with_others(ColumnTable(table), others or {})
 
 
-def group_numbers(labelled: Labelled) -> list[int]:
-    """The group of each item, 0 where it is in none."""
-    numbers = np.zeros(len(labelled.pile), int)
-    for group in labelled.groups:
-        numbers[group.items] = group.number
-    return [int(number) for number in numbers]
+def with_others(table: ColumnTable, others: Mapping[str, np.ndarray]) -> ColumnTable:
+    """A table with more columns at its end; one whose name is taken gets a number."""
+    for name, values in others.items():
+        table |= ColumnTable({free_name(printable(name), table): one_kind(values, name)})
+    return table
 
 
 def write_rows(table: ColumnTable, path: Path) -> None:
@@ -154,16 +139,29 @@ def table_files() -> list[str]:
     return ["labels.csv", *["labels.parquet"] * has_pyarrow()]
 
 
-RECORD = "results.json"
-RESULT_FILES = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD, FILE)
-LABEL_FOLDER = "labels"  # the folder of labels in parts
-HOLDS_LABELS = {"holds": "labels"}  # the metadata of such a part
-SORTED_FOLDER = "sorted"  # the folder of sorted pictures
-SCRATCH_FOLDER = ".handful-unfinished"
+def write_table(labelled: Labelled, path: Path) -> None:
+    """Write a table of labels as .csv or .parquet, completely or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".handful-", dir=path.parent, ignore_cleanup_errors=True) as scratch:
+            unfinished = Path(scratch, path.name)
+            with cleanup(lambda: rmtree(scratch)):
+                write_rows(table_of(labelled), unfinished)
+            os.replace(unfinished, path)
+    except OSError as error:
+        raise not_written(error, path) from None
+
+
+def write_json(content: Any, path: Path) -> None:
+    """Write JSON in ASCII, with a line for each entry."""
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
+
+
+# ---- checks before the work begins
 
 
 def check_output(folder: Path, overwrite: bool, formats: Sequence[str] = (), sort: str | None = None) -> None:
-    """Raise an error, before the work begins, if its results would replace others or cannot be written."""
+    """Raise an error if the results of a run would replace others or cannot be written."""
     if unknown_formats := [name for name in formats if name not in export_formats.FORMATS]:
         raise ValueError(f"there is no export {unknown_formats[0]!r}; there are: {', '.join(export_formats.FORMATS)}")
     if folder.exists() and not folder.is_dir():
@@ -194,6 +192,37 @@ def check_file(path: Path, overwrite: bool, suffixes: Sequence[str]) -> None:
     _check_writable(path.parent)
 
 
+def _check_writable(folder: Path) -> None:
+    """The check leaves nothing behind: a run that fails later makes no empty folder."""
+    existing = next(part for part in (folder, *folder.absolute().parents) if os.path.lexists(part))
+    try:
+        with TemporaryDirectory(prefix=".handful-", dir=existing):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"results cannot be written there: {error.strerror}", str(folder)) from None
+
+
+def need_project(folder: Path) -> None:
+    """Raise an error if a folder holds no project."""
+    if is_project(folder):
+        return
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {in_brief(folder)}: give one that `handful label` wrote")
+    if holds_labels(folder / LABEL_FOLDER):
+        raise ValueError(
+            f"{in_brief(folder)} has no {FILE}: the labels of a pile in parts cannot be used here: label one part of it"
+        )
+    raise ValueError(f"{in_brief(folder)} has no {FILE}: label the pile with `handful label` first")
+
+
+def is_project(folder: Path) -> bool:
+    """Whether a folder holds a project."""
+    return (folder / FILE).is_file()
+
+
+# ---- all files of a run
+
+
 def write_outputs(
     labelled: Labelled,
     folder: Path,
@@ -216,7 +245,7 @@ def write_outputs(
     formats : iterable of str
         Exports for other tools: any of `export_formats.FORMATS`.
     sort : {"copy", "link"}, optional
-        Put copies of the pictures, or links to them, into a folder for each label. It replaces that of an earlier run.
+        Put copies of the files, or links to them, into a folder for each label. It replaces that of an earlier run.
     title : str
         The title of the report.
     job : Job, optional
@@ -229,15 +258,15 @@ def write_outputs(
     Returns
     -------
     dict of str to Path
-        The files, by name; "sorted" is the folder of sorted pictures.
+        The files, by name; "sorted" is the folder of sorted files.
     """
-    formats = list(formats)
+    formats, pile, examples = list(formats), labelled.pile, labelled.examples
     check_output(folder, True, formats, sort)
-    export_formats.check_formats(formats, labelled.pile.texts is not None)
-    sources, places = labelled.pile.files or (), list[Path]()
+    export_formats.check_formats(formats, pile.texts is not None)
+    sources, places = pile.files or (), list[Path]()
     if sort is not None:
-        places = plan_places(labelled.pile, label_texts(labelled), folder / SCRATCH_FOLDER / SORTED_FOLDER)
-        example_files = () if labelled.examples is None else labelled.examples.files or ()
+        places = plan_places(pile, label_texts(labelled), folder / SCRATCH_FOLDER / SORTED_FOLDER)
+        example_files = () if examples is None else examples.files or ()
         check_replaced(folder / SORTED_FOLDER, [*sources, *example_files])
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -247,16 +276,16 @@ def write_outputs(
                 write_rows(table, unfinished / name)
             record = record_of(labelled, job)
             write_json(record, unfinished / RECORD)
-            if labelled.examples is not None:
+            if examples is not None:
                 labelled.model.save(unfinished / "model.safetensors")
-            run = run_of(record["run"], None if job is None else folder)
+            run = report_run(record["run"], None if job is None else folder)
             write_report(labelled, unfinished / "report.html", title, progress, run, folder)
+            classes = [str(one) for one in labelled.classes.tolist()]
             for name in formats:
-                classes = [str(one) for one in labelled.classes.tolist()]
-                file, content = export_formats.FORMATS[name](labelled.pile, labelled, labelled.model._method, classes)
+                file, content = export_formats.FORMATS[name](pile, labelled, labelled.model._method, classes)
                 write_json(content, unfinished / file)
             if sort is not None:
-                sort_files(sources, places, sort)
+                sort_files(pile, places, sort)
             before_move(unfinished)
             files = {}
             for path in sorted(unfinished.iterdir()):
@@ -286,6 +315,12 @@ def _scratch(folder: Path) -> Iterator[Path]:
         rmtree(place, ignore_errors=True)
 
 
+def not_written(error: OSError, where: Path) -> OSError:
+    """An error with the place of the results: the original one may name a scratch file."""
+    number = error.errno or EIO
+    return OSError(number, f"the results were not written: {os.strerror(number)}", str(where))
+
+
 def marks(items: FeatureTable) -> list[tuple[str, str]]:
     """Name and content of each item: of the picture, or of the row of features."""
     if items.hashes is not None:
@@ -296,112 +331,116 @@ def marks(items: FeatureTable) -> list[tuple[str, str]]:
 
 def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
     """The record of a labelled pile, `results.json`: the numbers, the groups and the job, for people and programs."""
-    marked = marks(labelled.pile)
-    groups = [
-        {
-            "number": group.number, "name": group.name, "size": group.size, "cohesion": group.cohesion,
-            "items": [marked[i] for i in group.items],
-            "exemplars": _places(group.items, group.exemplars()),
-            "parts": [_places(group.items, part.exemplars(part.size)) for part in group.split()] * (group.kinds > 1),
-        }
-        for group in labelled.groups
-    ]  # fmt: skip
-    record = {
-        "handful": handful.__version__,
-        "run": uuid4().hex,
-        **labelled.outcome.numbers,
-        "groups": groups,
-        "worth_asking": labelled.ask(MAX_ASKED_ITEMS).tolist(),
-        **({} if labelled.pile.texts is None else _about_texts(labelled)),
-        "job": None if job is None else {**job_entries(job), "promoted": _promoted(labelled, marked)},
-    }
+    marked, groups = marks(labelled.pile), []
+    for group in labelled.groups:
+        place = {item: k for k, item in enumerate(group.items.tolist())}
+        parts = [part.exemplars(part.size) for part in group.split()] * (group.kinds > 1)
+        facts = {"number": group.number, "name": group.name, "size": group.size, "cohesion": group.cohesion}
+        facts["items"] = [marked[i] for i in group.items]
+        facts["exemplars"] = [place[item] for item in group.exemplars().tolist()]
+        groups.append({**facts, "parts": [[place[item] for item in part.tolist()] for part in parts]})
+    record = {"handful": handful.__version__, "run": uuid4().hex, **labelled.outcome.numbers, "groups": groups}
+    record |= {"worth_asking": labelled.ask(MAX_ASKED_ITEMS).tolist(), "job": None}
+    if labelled.pile.texts is not None:
+        record |= {"text_column": labelled.pile.source.get("text"), "without_text": len(labelled.without_text)}
+    if job is not None:
+        promoted: dict[str, list[tuple[str, str]]] = {}  # also what a person said
+        for row, name in labelled.pile_labels.items():
+            promoted.setdefault(name, []).append(marked[row])
+        record["job"] = {**job_entries(job), "promoted": promoted}
     if labelled.comparison is not None:
         record["comparison"] = labelled.comparison.entries()
     return record
 
 
-def _about_texts(labelled: Labelled) -> dict[str, Any]:
-    return {"text_column": labelled.pile.source.get("text"), "without_text": len(labelled.without_text)}
+# ---- the report
 
 
-def _places(items: Any, some: Any) -> list[int]:
-    """Where some of the items are among all."""
-    place = {item: k for k, item in enumerate(items.tolist())}
-    return [place[item] for item in some.tolist()]
+def write_report(
+    labelled: Labelled, path: Path, title: str, progress: Progress, run: Run | None = None, folder: Path | None = None
+) -> None:
+    """Write the report of a labelled pile; of a large pile it shows the least sure items and those of groups.
+
+    folder: where the page will be in the end, so that it can link to the pictures; without it there are no links.
+    """
+    expected = _expected(labelled)
+    contents = report.make_report(
+        labelled,
+        labelled.pile,
+        title=title,
+        sentences=[sentence for sentence in labelled.sentences if sentence != expected.sentence],
+        examples=labelled.examples,
+        folder=folder,
+        nearest=labelled.nearest,
+        groups=labelled.groups,
+        skipped=labelled.skipped,
+        made_by=labelled.made_by,
+        tables=_tables(labelled),
+        expected=expected,
+        run=run,
+        words=words_of_classes(labelled),
+        chances=chances_in_words(labelled.noun, labelled.share["outlier_share_interval"]),
+        progress=progress,
+    )
+    report.write(path, contents)
 
 
-def _promoted(labelled: Labelled, marked: Sequence[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
-    """Items of the pile that are examples, by class: of groups that became classes, and of what a person said."""
-    promoted: dict[str, list[tuple[str, str]]] = {}
-    for row, name in labelled.pile_labels.items():
-        promoted.setdefault(name, []).append(marked[row])
-    return promoted
+def report_run(run_id: str, folder: Path | None) -> Run:
+    """A run, with the commands that go on from its results. folder: None if these do not say what was labelled."""
+    if folder is None:
+        return Run(run_id)
+    place = shlex.quote(printable(str(folder.resolve())))  # the page may be opened from any folder
+    return Run(run_id, f"handful check {place}", f"handful label {place} --corrections {CORRECTIONS_FILE}")
 
 
-def write_table(labelled: Labelled, path: Path) -> None:
-    """Write a table of labels as .csv or .parquet, completely or not at all."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".handful-", dir=path.parent, ignore_cleanup_errors=True) as scratch:
-            unfinished = Path(scratch, path.name)
-            with cleanup(lambda: rmtree(scratch)):
-                write_rows(table_of(labelled), unfinished)
-            os.replace(unfinished, path)
-    except OSError as error:
-        raise not_written(error, path) from None
+def _expected(labelled: Labelled) -> Expected:
+    """How many labels should be right; in words also where the method gives no probabilities."""
+    expected = labelled.expected_precision_by_class
+    if expected is None:
+        return Expected(NOT_EXPECTED if not labelled.unknown.all() else "")
+    sentence = expected_in_words(expected, bool(labelled.pile_labels))
+    by_class = {str(name): labels for name, labels in expected.items()}
+    return Expected(sentence, is_low(*total_of(expected)), by_class)
+
+
+def _tables(labelled: Labelled) -> list[Figures]:
+    """How many labels of each class should be right; nothing where the method gives no probabilities."""
+    expected = labelled.expected_precision_by_class or {}
+    rows = expected_rows(expected)
+    doubtful = [n for n, labels in enumerate(e for e in expected.values() if e.labels) if is_low(*labels)]
+    note = "By the probabilities of the labels, at the threshold that they were made with."
+    if doubtful:
+        note += " The labels of a doubtful class need a check."
+    title = "How many labels should be right"
+    return [Figures(title, EXPECTED_HEAD, rows, note, doubtful, id="expected")] if rows else []
+
+
+def words_of_classes(labelled: Labelled) -> dict[str, list[str]]:
+    """Where items are texts: by class the words that speak for its examples and for the items that have its label."""
+    pile, examples = labelled.pile, labelled.examples
+    if pile.texts is None:
+        return {}
+    texts, labels = list(pile.texts), label_texts(labelled)
+    if examples is not None and examples.texts is not None:
+        texts, labels = [*texts, *examples.texts], [*labels, *map(str, examples.label_names)]
+    classes = [str(name) for name in labelled.classes.tolist()]
+    rows = [np.flatnonzero(np.array(labels, object) == name) for name in classes]
+    return dict(zip(classes, telling_words(texts, rows, MAX_MARKED_WORDS), strict=True))
+
+
+# ---- labels in parts
 
 
 def holds_labels(folder: Path) -> bool:
-    """Whether it is a folder of labels in parts, as written here. A folder of features is not."""
+    """Whether it is a folder of labels in parts, as handful writes them. A folder of features is not."""
     return folder.is_dir() and (read_note(folder / part_name(0)) or {}).get("holds") == HOLDS_LABELS["holds"]
-
-
-def is_project(folder: Path) -> bool:
-    """Whether a folder holds a project."""
-    return (folder / FILE).is_file()
-
-
-def need_project(folder: Path) -> None:
-    """Raise an error if a folder holds no project."""
-    if (folder / FILE).is_file():
-        return
-    if not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {in_brief(folder)}: give one that `handful label` wrote")
-    if holds_labels(folder / LABEL_FOLDER):
-        raise ValueError(
-            f"{in_brief(folder)} has no {FILE}: the labels of a pile in parts cannot be used here: label one part of it"
-        )
-    raise ValueError(f"{in_brief(folder)} has no {FILE}: label the pile with `handful label` first")
 
 
 def remove_labels(folder: Path) -> None:
     """Remove labels in parts; other files in the folder stay."""
     if not holds_labels(folder):
         return
-    for number in reversed(
-        part_numbers(folder)
-    ):  # the first part marks the folder as one of handful: it is removed last
+    for number in reversed(part_numbers(folder)):  # the first part marks the folder as one of handful: it goes last
         (folder / part_name(number)).unlink()
     with suppress(OSError):
         folder.rmdir()
-
-
-def write_json(content: Any, path: Path) -> None:
-    """Write JSON in ASCII, with a line for each entry."""
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
-
-
-def _check_writable(folder: Path) -> None:
-    """The check leaves nothing behind: a run that fails later makes no empty folder."""
-    existing = next(part for part in (folder, *folder.absolute().parents) if os.path.lexists(part))
-    try:
-        with TemporaryDirectory(prefix=".handful-", dir=existing):
-            pass
-    except OSError as error:
-        raise OSError(error.errno, f"results cannot be written there: {error.strerror}", str(folder)) from None
-
-
-def not_written(error: OSError, where: Path) -> OSError:
-    """An error with the place of the results: the original one may name a scratch file."""
-    number = error.errno or EIO
-    return OSError(number, f"the results were not written: {os.strerror(number)}", str(where))

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,8 @@ from handful.features.labels import NDArray
 from handful.project.items import of_files
 from handful.utils.files import is_within
 
-_FOLLOW_NONE = getattr(os, "O_NOFOLLOW", 0)
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
-_FILE = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
-_LINK = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)  # errors of systems when a folder of a path is a link
-_HAS_STEPS = os.open in os.supports_dir_fd  # not on Windows
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_READ |= getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait
 
 
 class LeadsOut(OSError):
@@ -36,51 +33,20 @@ class LeadsOut(OSError):
 def open_below(root: str | os.PathLike[str], name: str) -> int:
     """Open the regular file `name` below the folder `root` for reading; raise OSError if there is none.
 
-    Links are followed if they stay below `root`. Each folder of the path is opened from the folder above it, without
-    following links. So a change of the path after the check has no effect.
+    Links are followed if they stay below `root`. After the file is open the path is looked at again: if somebody
+    changed it in between, so that another file was opened, that is closed unread.
     """
-    parts = PurePath(name).parts
-    if _HAS_STEPS and parts and not PurePath(name).is_absolute() and ".." not in parts:
-        try:
-            return _open_in_steps(os.fspath(root), parts)
-        except OSError as error:
-            if error.errno not in _LINK:
-                raise
     real_root = os.path.realpath(root)
     real = os.path.realpath(os.path.join(real_root, name))
     if real == real_root or not is_within(real, real_root):
         raise LeadsOut(name)
-    if _HAS_STEPS:
-        return _open_in_steps(real_root, PurePath(os.path.relpath(real, real_root)).parts)
-    return _open_and_compare(real)
-
-
-def _open_in_steps(root: str, parts: tuple[str, ...]) -> int:
-    folder = os.open(root, _FOLDER)
+    _check_regular(os.stat(real, follow_symlinks=False), name)  # opening a device may do something
+    descriptor = os.open(real, _READ)
     try:
-        for part in parts[:-1]:
-            above, folder = folder, os.open(part, _FOLDER | _FOLLOW_NONE, dir_fd=folder)
-            os.close(above)
-        # Checked before opening, because opening a device may do something, and after it, because the file may change
-        _check_regular(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False), parts[-1])
-        return _checked(os.open(parts[-1], _FILE | _FOLLOW_NONE, dir_fd=folder), parts[-1])
-    finally:
-        os.close(folder)
-
-
-def _open_and_compare(real: str) -> int:
-    """On systems without `dir_fd`: open the file, then check that the path still leads to it."""
-    _check_regular(os.stat(real, follow_symlinks=False), real)
-    descriptor = _checked(os.open(real, _FILE), real)
-    if os.path.realpath(real) == real and os.path.samestat(os.fstat(descriptor), os.stat(real, follow_symlinks=False)):
-        return descriptor
-    os.close(descriptor)
-    raise LeadsOut(real)
-
-
-def _checked(descriptor: int, name: str) -> int:
-    try:
-        _check_regular(os.fstat(descriptor), name)
+        status = os.fstat(descriptor)
+        _check_regular(status, name)
+        if os.path.realpath(real) != real or not os.path.samestat(status, os.stat(real, follow_symlinks=False)):
+            raise LeadsOut(name)
     except OSError:
         os.close(descriptor)
         raise
@@ -88,8 +54,6 @@ def _checked(descriptor: int, name: str) -> int:
 
 
 def _check_regular(status: os.stat_result, name: str) -> None:
-    if stat.S_ISLNK(status.st_mode):
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", name)
 
@@ -120,11 +84,8 @@ class Pile:
         order = sorted(range(len(self)), key=lambda i: (_natural(self.names[i]), self.origins[i]))
         rank = np.empty(len(order), int)
         rank[order] = np.arange(len(order))
-        for name, value in (
-            ("rank", rank),
-            ("row", {item: i for i, item in enumerate(self.ids.tolist())}),
-        ):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "rank", rank)
+        object.__setattr__(self, "row", {item: i for i, item in enumerate(self.ids.tolist())})
 
     def __len__(self) -> int:
         return len(self.table)
@@ -209,16 +170,7 @@ class Pile:
 class Source:
     """Where the files of a project are: the opened folder or table, the folder of uploads, and those of examples.
 
-    Parameters
-    ----------
-    opened : Path
-        The folder or table of the pile.
-    project : Path
-        The folder of the project.
-    kind : str
-        What the items are.
-    examples, no_class : Path, optional
-        Folders of examples, and of those of no class.
+    project: the folder of the project. no_class: a folder of examples of no class.
     """
 
     def __init__(

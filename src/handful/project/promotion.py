@@ -20,7 +20,7 @@ def promote(store: Store, run: Run, names: Names, examples: int | None = None, j
     a class that exists: the group is added to it.
     """
     labels, groups = store.said.labels, _groups_of(run)
-    _check_keys(run, names)
+    _check_kinds(names, groups)
     check_names(names, groups, [name for name, _ in store.said.classes.values()] or [""], join)
     decisions = dict(zip(run.ids.tolist(), run.decisions.tolist(), strict=True))
     is_there = {item for item, facts in store.item_facts().items() if facts.state == "there"}
@@ -54,19 +54,18 @@ def _groups_of(run: Run) -> dict[int | str, tuple[list[int], int]]:
     return groups
 
 
-def _check_keys(run: Run, names: Names) -> None:
+def _check_kinds(names: Names, groups: Mapping[int | str, Any]) -> None:
     """Raise ValueError for a kind that is not there, or that is named beside its group."""
     for key in names:
         whole, _, kind = str(key).partition(".")
-        number = int(whole)
-        if not kind or not 1 <= number <= len(run.facts["parts"]):
+        if not kind or not whole.isdecimal() or int(whole) not in groups:
             continue
-        kinds = len(run.facts["parts"][number - 1])
-        if not 1 <= int(kind) <= kinds:
-            range_of_kinds = f"its kinds are {number}.1 to {number}.{kinds}" if kinds else "it looks like one kind"
-            raise ValueError(f"there is no {key} in group {number}: {range_of_kinds}")
-        if number in names:
-            raise ValueError(f"group {number} is named, and {key} in it too: name the group or its kinds")
+        if key not in groups:
+            kinds = sum(str(other).startswith(f"{whole}.") for other in groups)
+            range_of_kinds = f"its kinds are {whole}.1 to {whole}.{kinds}" if kinds else "it looks like one kind"
+            raise ValueError(f"there is no {key} in group {whole}: {range_of_kinds}")
+        if int(whole) in names:
+            raise ValueError(f"group {whole} is named, and {key} in it too: name the group or its kinds")
 
 
 def share_after(store: Store, run: Run, decision: Mapping[str, Any], examples: int) -> tuple[dict[str, Any], bool]:

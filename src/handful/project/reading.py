@@ -1,4 +1,4 @@
-"""Read items without a project: examples, piles and tables in Python, and new items for a saved model."""
+"""Read items without a project: in Python, and for `handful embed` and `handful predict`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from handful.project.items import (
     PICTURES,
     TEXTS,
     Reading,
-    TableOptions,
-    check_twins,
     embedded,
     find_files,
     in_order,
@@ -27,112 +25,41 @@ from handful.project.items import (
     load_for,
     may_hold_texts,
     of_files,
+    read_both,
     read_files,
-    read_items,
-    read_labelled,
     read_pile_table,
+    read_rows,
     read_unlabelled,
 )
+from handful.utils.files import first_folder, printable
 
 
-def read_examples(folder: Path, backbone: Any, **how: Any) -> FeatureTable:
-    """Read examples: pictures or text files in one folder for each class, `folder/<class>/...`.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder. Its folder `unknown` holds examples of no class.
-    backbone : Backbone or TextBackbone
-        What turns them into features, from `handful.backbones.load_backbone`.
-    **how
-        Other fields of `Reading`: strict, cache, progress, embedder.
-
-    Returns
-    -------
-    FeatureTable
-        The examples with their labels.
-    """
-    reading = Reading(backbone.kind, backbone, **how)
-    items = embedded(read_labelled(folder, reading)[0], reading, "examples")
-    check_twins(items)
-    return items
-
-
-def read_pile(
-    folder: Path, backbone: Any, *, without: Sequence[Path] = (), what: str = "pile", **how: Any
-) -> FeatureTable:
-    """Read all pictures or text files below a folder as a pile.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-    backbone : Backbone or TextBackbone
-        What turns them into features.
-    without : sequence of Path
-        Files that are left out, such as examples.
-    what : str
-        The name of the progress bar.
-    **how
-        Other fields of `Reading`: results, strict, cache, progress, embedder.
-
-    Returns
-    -------
-    FeatureTable
-        The pile.
-    """
-    reading = Reading(backbone.kind, backbone, **how)
-    words = f"{reading.kind} to label" if what == "pile" else reading.kind
-    return embedded(read_unlabelled(folder, reading, words, without=without, bar=what), reading, what)
-
-
-def read_table(
-    path: str | Path, more: str | Path | None = None, options: TableOptions | None = None
-) -> tuple[FeatureTable, FeatureTable]:
-    """Read examples and pile from a table of features: rows with a label, and rows without.
-
-    Parameters
-    ----------
-    path : str or Path
-        The table.
-    more : str or Path, optional
-        A second table. Then the first one has the examples, and all rows of the second one are the pile.
-    options : mapping, optional
-        Options of `features.read`.
-
-    Returns
-    -------
-    examples, pile : FeatureTable
-    """
-    return read_items(Path(path), None if more is None else Path(more), Reading(EMBEDDINGS, table=options or {}))
-
-
-def read_texts(
+def read_items(
     examples: str | Path,
     pile: str | Path | None = None,
     backbone: Any = "",
     *,
-    label: str | None = None,
     unknown: str | Path | None = None,
     **how: Any,
 ) -> tuple[FeatureTable, FeatureTable]:
-    r"""Read examples and a pile of texts, with features.
+    r"""Read examples and a pile: pictures, texts or embeddings. Pictures and texts get features.
 
     Parameters
     ----------
     examples : str or Path
-        A table (.csv, .tsv, .jsonl, .parquet) with labels, or a folder that holds one folder of text files for each
-        class.
+        A folder with a folder of pictures or of text files for each class (its folder `unknown` holds examples of no
+        class), or a table whose labels are those of examples.
     pile : str or Path, optional
-        A table, or a folder of text files. Without it the pile are the rows of the first table without a label.
-    backbone : TextBackbone, str or callable
-        What `handful.backbones.load_backbone` gives or takes; by default the default backbone for texts.
-    label : str, optional
-        The column of labels in tables. By default it is guessed, as is that of texts, and `notes` say so.
+        A folder, or a table. Without it the pile are the rows of the first table that have no label.
+    backbone : str, callable or Backbone
+        What `handful.backbones.load_backbone` takes or gives; by default the default backbone for these items.
     unknown : str or Path, optional
-        Examples of no class: a table, or a folder of text files.
+        Examples of no class: a folder, or a table.
     **how
-        Other fields of `Reading`: text, class_names, results, strict, cache, progress.
+        For tables `label`, `embedding`, `columns` and `exclude`, as for `handful.features.read`, and `text`, the column
+        of texts. `class_names`: whether the name of a class is one more example of it, where items are texts. `strict`:
+        whether a file that cannot be read is an error. `cache`: whether features are kept. `results`: folders of
+        results, which are no part of the pile. `progress`: called with what is read, how many are done and of how many.
 
     Returns
     -------
@@ -146,34 +73,37 @@ def read_texts(
     ...     return [[text.count(letter) for letter in "aeiou"] for text in texts]
     >>> with TemporaryDirectory() as folder:
     ...     _ = Path(folder, "t.csv").write_text("text,label\na hen,bird\nan owl,bird\na blue whale,\n")
-    ...     examples, pile = read_texts(f"{folder}/t.csv", backbone=letters)
+    ...     examples, pile = read_items(f"{folder}/t.csv", backbone=letters)
     >>> examples.label_names, pile.texts, pile.features.tolist()
     (['bird', 'bird'], ['a blue whale'], [[2.0, 2.0, 0.0, 0.0, 1.0]])
     """
-    network = backbone if getattr(backbone, "kind", "") == TEXTS else load_for(TEXTS, backbone)
-    reading = Reading(TEXTS, network, {} if label is None else {"label": label}, **how)
-    pile, unknown = (None if path is None else Path(path) for path in (pile, unknown))
-    return read_items(Path(examples), pile, reading, unknown)
+    options: list[str] = ["label", "embedding", "columns", "exclude"]
+    table = {name: how.pop(name) for name in options if name in how}
+    shown, rest, no_class = (None if path is None else Path(path) for path in (examples, pile, unknown))
+    assert shown is not None
+    kind = kind_of(shown, table, how.get("text"))
+    if kind != EMBEDDINGS and not hasattr(backbone, "kind"):
+        backbone = load_for(kind, backbone)
+    return read_both(shown, rest, Reading(kind, backbone, table, **how), no_class)
+
+
+def read_labelled_texts(path: Path, how: Reading) -> FeatureTable:
+    """Read all texts of a table or a folder, with their labels: those of the table, or the first folder of a file."""
+    if not of_files(path) and not is_text_file(path):
+        table = read_rows(path, how)
+        others = {name: cells for name, cells in table.others.items() if name != table.source.get("label")}
+        return embedded(table.replace(others=others), how, how.kind)
+    texts = read_unlabelled(path, how, bar=how.kind)
+    names = [printable(name) for name in texts.names]
+    texts = texts.replace(labels=[first_folder(name) for name in names], paths=names, name=path.name)
+    return embedded(texts, how, how.kind)
 
 
 def read_new_items(model: FewShotClassifier, paths: Sequence[Path], how: Reading, backbone: Any = None) -> FeatureTable:
-    """Items with the features that a saved model was made for.
+    """Items with the features that a saved model was made for, which names its backbone or its columns.
 
-    Parameters
-    ----------
-    model : FewShotClassifier
-        It names the backbone of its features, or the columns of a table.
-    paths : sequence of Path
-        Pictures and folders of pictures; text files and folders of them; or one table, of texts or of embeddings.
-    how : Reading
-        How they are read; its kind and its backbone do not count.
-    backbone : str or callable, optional
-        What `load_backbone` takes, if it is not the backbone that the model names.
-
-    Returns
-    -------
-    FeatureTable
-        Files of a single folder are named by their path in it, others by their path as given.
+    paths: files and folders of pictures, or of texts; or one table. Files of a single folder are named by their path in
+    it, others by their path as given. how: its kind and its backbone do not count. backbone: in place of the model's.
     """
     source = getattr(model, "made_from_", {})
     kind, column = _kind_of_all(paths, source, how)
@@ -190,7 +120,7 @@ def read_new_items(model: FewShotClassifier, paths: Sequence[Path], how: Reading
         raise ValueError(f"the model was made with another backbone or version of it, {source.get('backbone')!r}")
     how = replace(how, backbone=network)
     if len(paths) == 1 and (of_files(paths[0]) or kind == TEXTS):
-        return embedded(read_unlabelled(paths[0], how, kind), how, kind)
+        return embedded(read_unlabelled(paths[0], how), how, kind)
     files: list[Path] = []
     skipped: list[tuple[str, str]] = []
     for path in paths:

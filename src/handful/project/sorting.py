@@ -44,14 +44,9 @@ def sorted_files(folder: Path) -> list[Path]:
 
 
 def check_replaced(folder: Path, files: Sequence[Path]) -> None:
-    """Raise ValueError if a folder of sorted pictures, which will be replaced, holds anything but links and copies.
+    """Raise ValueError if a folder of sorted files, which will be replaced, holds anything but links and copies.
 
-    Parameters
-    ----------
-    folder : Path
-        What an earlier run sorted.
-    files : sequence of Path
-        The files of the pile and of the examples.
+    files: those of the pile and of the examples.
     """
     copies = [path for path in sorted_files(folder) if not path.is_symlink()]
     within = folder.resolve()
@@ -65,16 +60,28 @@ def check_replaced(folder: Path, files: Sequence[Path]) -> None:
             )
 
 
-def sort_files(files: Sequence[Path], places: Sequence[Path], how: str) -> None:
-    """Put a copy of each file, or a link to it, where `plan_places` says: in a folder that does not exist yet."""
-    for file, place in zip(files, places, strict=True):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if how == "link":
-            place.symlink_to(os.path.realpath(file))
+def sort_files(items: FeatureTable, places: Sequence[Path], how: str, missing: list[Path] | None = None) -> None:
+    """Put a copy of each file, or a link to it, where `plan_places` says: in a folder that does not exist yet.
+
+    missing: gets the places of files that cannot be opened, which otherwise is an error.
+    """
+    for file, place in zip(items.files or (), places, strict=True):
+        try:
+            source = open(file if items.opener is None else items.opener(str(file)), "rb")  # noqa: SIM115
+        except (OSError, ValueError):
+            if missing is None:
+                raise
+            missing.append(place)
             continue
-        with file.open("rb") as old, place.open("xb") as new:
-            shutil.copyfileobj(old, new, COPY_BYTES)
-        shutil.copystat(file, place)
+        with source:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if how == "link":
+                place.symlink_to(os.path.realpath(file))
+                continue
+            with place.open("xb") as copy:
+                shutil.copyfileobj(source, copy, COPY_BYTES)
+            times = os.fstat(source.fileno())
+            os.utime(place, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def plan_places(pile: FeatureTable, labels: Sequence[str], folder: Path) -> list[Path]:

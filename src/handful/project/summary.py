@@ -33,15 +33,8 @@ def total_of(expected: Mapping[Any, ExpectedLabels]) -> ExpectedLabels:
 def expected_in_words(expected: Mapping[Any, ExpectedLabels], has_examples: bool = False) -> str:
     """How many labels should be right, in a sentence; "" if there are none.
 
-    Parameters
-    ----------
-    expected : mapping of ExpectedLabels
-        By class.
-    has_examples : bool
-        Whether items of the pile are examples: their labels do not count.
+    expected: by class. has_examples: whether items of the pile are examples, whose labels do not count.
 
-    Examples
-    --------
     >>> expected_in_words({"cat": ExpectedLabels(10, 5.0), "hen": ExpectedLabels(10, 7.0)})
     'Only about 12 of 20 labels should be right: check them, or ask for --precision 0.9.'
     """
@@ -83,16 +76,8 @@ MAX_MIXED_GROUPS = 4  # groups of several kinds that have a sentence of their ow
 def groups_in_words(groups: Sequence[Group], unknown: int) -> list[str]:
     r"""How many groups there are, what they speak of where items are texts, and which look like several kinds.
 
-    Parameters
-    ----------
-    groups : sequence of Group
-        The largest first.
-    unknown : int
-        How many items are unknown, also those in no group.
+    groups: the largest first. unknown: how many items are unknown, also those in no group.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> groups = [Group(1, np.arange(4), 0.5, words=["dollars", "pesos"]), Group(2, np.arange(4, 7), 0.5)]
     >>> print(*groups_in_words(groups, 8), sep="\n")
     The 8 unknowns fall into about 2 groups of 4 and 3; 1 belongs to none.
@@ -100,11 +85,16 @@ def groups_in_words(groups: Sequence[Group], unknown: int) -> list[str]:
     """
     if not groups:
         return []
-    lines = [_sizes_in_words([group.size for group in groups], unknown)]
+    sizes = [group.size for group in groups]
+    listed = _listed(sizes) if len(sizes) <= MAX_LISTED_GROUPS else f"{sizes[-1]} to {sizes[0]}"
+    fall = f"about {len(sizes)} groups of {listed}" if len(sizes) > 1 else f"one group of {listed}"
+    outside = unknown - sum(sizes)
+    alone = f"; {outside} belong{'s' * (outside == 1)} to none" if outside else ""
+    lines = [f"The {unknown} unknowns fall into {fall}{alone}."]
     if named := [group for group in groups if group.words]:
-        listed = [f"group {g.number} ({', '.join(g.words[:WORDS_IN_NAME])})" for g in named[:MAX_NAMED_GROUPS]]
-        more = len(named) - len(listed)
-        lines.append(f"By their words: {', '.join(listed)}{f' and {more} more' if more else ''}.")
+        words = [f"group {g.number} ({', '.join(g.words[:WORDS_IN_NAME])})" for g in named[:MAX_NAMED_GROUPS]]
+        more = len(named) - len(words)
+        lines.append(f"By their words: {', '.join(words)}{f' and {more} more' if more else ''}.")
     mixed = [group for group in groups if group.kinds > 1]
     lines += [
         f"Group {group.number} looks like {group.kinds} kinds, of {_listed(list(map(_kind_in_words, group.split())))}."
@@ -113,14 +103,6 @@ def groups_in_words(groups: Sequence[Group], unknown: int) -> list[str]:
     if more := len(mixed[MAX_MIXED_GROUPS:]):
         lines.append(f"{more} more group{'s look' if more > 1 else ' looks'} like several kinds.")
     return lines
-
-
-def _sizes_in_words(sizes: Sequence[int], unknown: int) -> str:
-    listed = _listed(sizes) if len(sizes) <= MAX_LISTED_GROUPS else f"{sizes[-1]} to {sizes[0]}"
-    groups = f"about {len(sizes)} groups of {listed}" if len(sizes) > 1 else f"one group of {listed}"
-    outside_groups = unknown - sum(sizes)
-    alone = f"; {outside_groups} belong{'s' * (outside_groups == 1)} to none" if outside_groups else ""
-    return f"The {unknown} unknowns fall into {groups}{alone}."
 
 
 def _kind_in_words(kind: Group) -> str:
@@ -285,25 +267,15 @@ MIN_FOUND = 0.5  # of a group: its items that have the name of its class now
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a promotion has changed.
+    """What a promotion has changed."""
 
-    Parameters
-    ----------
-    items : int
-        The items of the pile.
-    unknown_before, unknown_after : int
-        How many of them were called unknown, and are now.
-    changed : int
-        Items in none of the promoted groups that have another label now, without unknowns that are of a new class now.
-    found : mapping of str to (int, int)
-        For each new class, how many items of its groups have its name now, and how many there are.
-    """
-
-    items: int
+    items: int  # of the pile
     unknown_before: int
     unknown_after: int
-    changed: int
-    found: Mapping[str, tuple[int, int]]
+    changed: int  # items in none of the promoted groups with another label now, without unknowns that joined a class
+    found: Mapping[
+        str, tuple[int, int]
+    ]  # by new class: how many items of its groups have its name now, and of how many
 
     @property
     def warnings(self) -> list[str]:
@@ -335,22 +307,8 @@ class Comparison:
 
 
 def compare(before: Sequence[str], after: Sequence[str], groups: Mapping[str, Sequence[int]]) -> Comparison:
-    """Compare the labels of a pile before and after a promotion.
+    """Compare the labels of a pile before and after a promotion. groups: the promoted rows, by the name of their class.
 
-    Parameters
-    ----------
-    before, after : sequence of str
-        The label of each item; "unknown" for unknown ones.
-    groups : mapping of str to rows
-        The items of the promoted groups, by the name of their class.
-
-    Returns
-    -------
-    Comparison
-        What has changed.
-
-    Examples
-    --------
     >>> before = ["cat"] * 6 + ["unknown"] * 4
     >>> compare(before, ["cat"] * 6 + ["hen"] * 4, {"hen": range(6, 10)}).warnings
     []
@@ -364,10 +322,6 @@ def compare(before: Sequence[str], after: Sequence[str], groups: Mapping[str, Se
         is_member[members] = True
     is_asked_for = is_member | ((old == UNKNOWN_NAME) & np.isin(new.astype(str), list(rows)))
     moved = (new != old) & ~is_asked_for
-    return Comparison(
-        len(old),
-        int((old == UNKNOWN_NAME).sum()),
-        int((new == UNKNOWN_NAME).sum()),
-        int(moved.sum()),
-        {name: (int((new[members] == name).sum()), len(members)) for name, members in rows.items()},
-    )
+    before_count, after_count = (int((labels == UNKNOWN_NAME).sum()) for labels in (old, new))
+    found = {name: (int((new[members] == name).sum()), len(members)) for name, members in rows.items()}
+    return Comparison(len(old), before_count, after_count, int(moved.sum()), found)

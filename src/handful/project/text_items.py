@@ -12,7 +12,6 @@ import numpy as np
 
 from handful.core.checks import is_no_class
 from handful.features import FeatureTable, concatenate
-from handful.utils.limits import TEXT_EXPANSION, check_bytes
 from handful.utils.text import counted, is_blank, shortened
 
 FILE_COLUMN = "text"  # the column of every output that holds the content of text files
@@ -52,23 +51,17 @@ def read_text_files(paths: Sequence[Path], strict: bool = False) -> FeatureTable
     """Read text files; each is named by its path as given."""
     from handful.backbones.texts import BadText, read_text
 
-    files: list[Path] = []
-    texts: list[str] = []
+    read: dict[Path, str] = {}
     skipped: list[tuple[str, str]] = []
     problems: list[tuple[Path, str]] = []
-    size = 0
     for path in paths:
         try:
-            text, problem = read_text(path)
+            read[path], problem = read_text(path)
         except BadText as error:
             if strict:
                 raise
             skipped.append((error.path, error.reason))
             continue
-        size += len(text)
-        check_bytes(TEXT_EXPANSION * size, "the texts")
-        files.append(path)
-        texts.append(text)
         if problem:
             problems.append((path, problem))
     notes = []
@@ -76,10 +69,15 @@ def read_text_files(paths: Sequence[Path], strict: bool = False) -> FeatureTable
         path, problem = problems[0]
         others = f"; so {counted(len(problems) - 1, 'other file')}" if len(problems) > 1 else ""
         notes.append(f"{shortened(path.name)}: {problem}{others}.")
-    return FeatureTable(
-        np.empty((len(files), 0), np.float32), paths=[str(file) for file in files], others={FILE_COLUMN: texts},
-        files=files, texts=texts, skipped=skipped, notes=notes, source={"text": FILE_COLUMN},
-    )  # fmt: skip
+    files, texts = list(read), list(read.values())
+    columns: dict[str, Any] = {
+        "paths": [str(file) for file in files],
+        "others": {FILE_COLUMN: texts},
+        "files": files,
+        "texts": texts,
+    }
+    features, source = np.empty((len(files), 0), np.float32), {"text": FILE_COLUMN}
+    return FeatureTable(features, skipped=skipped, notes=notes, source=source, **columns)
 
 
 def embed_items(

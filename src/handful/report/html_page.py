@@ -48,27 +48,8 @@ BLOCK = re.compile(rb'(<script type="application/json" id="measured">)([^<]*)(</
 
 
 def render(report: Report) -> str:
-    """The page as html.
-
-    Parameters
-    ----------
-    report : Report
-        What to show.
-
-    Returns
-    -------
-    str
-        The page; the same report gives the same page.
-
-    Examples
-    --------
-    >>> cat = Item("a.jpg", None, "cat", "cat", confidence=0.9, score=0.1)
-    >>> page = render(Report("Pets", ["One cat."], [cat], ["cat"], 0.5, True))
-    >>> "a.jpg" in page
-    True
-    """
-    report.check()
-    css, script = _joined(STYLES), _joined(SCRIPTS)
+    """The page as html; the same report gives the same page."""
+    css, script = ("\n".join(map(_file, names)) for names in (STYLES, SCRIPTS))
     count, things = len(report.skipped), "texts" if report.has_texts else "pictures"
     skipped = (
         f'<li><bdi class="file">{escape(printable(name))}</bdi> <span dir="auto">{escape(reason)}</span></li>'
@@ -120,31 +101,9 @@ def write(path: str | os.PathLike[str], report: Report) -> Path:
 def write_measured(path: Path, document: Mapping[str, Any]) -> None:
     """Put what a check measured into a report: the page shows it instead of what was expected.
 
-    Parameters
-    ----------
-    path : Path
-        The report.html. An earlier page stays complete if writing fails.
-    document : mapping
-        What was measured: "answers" and "items" (how many answers were given, about how many items), "sentences" (in
-        words, the first says how many labels are right), "precision", "share" and "missed" and for each class an entry
-        in "by_class", each with "value", "low" and "high" as fractions; and "made", when it was.
-
-    Raises
-    ------
-    ValueError
-        If the file is not a report of this version of handful, or if the document is not of this form.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> from handful.report import Item, Report, write
-    >>> cat = Item("a.jpg", None, "cat", "cat", confidence=0.9, score=0.1)
-    >>> path = write(Path(mkdtemp()) / "report.html", Report("Pets", ["One cat."], [cat], ["cat"], 0.5, True))
-    >>> measured = {"answers": 1, "items": 1, "precision": {"value": 1.0, "low": 0.4, "high": 1.0}, "by_class": {},
-    ...             "sentences": ["Checked 1 of 1: all are right."]}
-    >>> write_measured(path, measured)
-    >>> "Checked 1 of 1" in path.read_text()
-    True
+    document: "answers" and "items" (how many answers were given, about how many items), "sentences" (the first says how
+    many labels are right), "precision", "share", "missed" and for each class an entry in "by_class", each with "value",
+    "low" and "high" as fractions; and "made", when it was. ValueError if the file is no report of this version.
     """
     block = safe_json(_shown(document)).encode("ascii")
     page = path.read_bytes()
@@ -158,22 +117,15 @@ def write_measured(path: Path, document: Mapping[str, Any]) -> None:
 
 def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
     """What the page reads: the document, and in words how many labels are right and which of them are doubtful."""
-    try:
-        sentences = [str(sentence) for sentence in document["sentences"]]
-        estimates = {
-            printable(str(name)): estimate
-            for name, entry in document["by_class"].items()
-            if (estimate := _estimate(entry)) is not None
-        }
-        totals = {name: _estimate(document.get(name)) for name in ("precision", "share", "missed")}
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"what was measured is not complete ({error!r}): check the labels again") from None
+    measured = ((printable(str(name)), _estimate(entry)) for name, entry in document["by_class"].items())
+    estimates = {name: estimate for name, estimate in measured if estimate is not None}
+    totals = {name: _estimate(document.get(name)) for name in ("precision", "share", "missed")}
     words = {name: f"{percent(value)} are right{span(value, ends)}" for name, (value, *ends) in estimates.items()}
     precision = totals["precision"]
     return {
         **{name: document.get(name) for name in ("answers", "items", "made")},
         **totals,
-        "sentences": sentences,
+        "sentences": document["sentences"],
         "is_low": precision is not None and is_low(1, precision[0]),
         "by_class": {name: [words[name], is_low(1, estimate[0])] for name, estimate in estimates.items()},
     }
@@ -192,10 +144,6 @@ def _estimate(entry: Mapping[str, Any] | None) -> tuple[float, float, float] | N
 
 def _file(name: str) -> str:
     return (resources.files(__package__) / "page" / name).read_text(encoding="utf-8")
-
-
-def _joined(names: tuple[str, ...]) -> str:
-    return "\n".join(map(_file, names))
 
 
 def _data(report: Report) -> dict[str, Any]:
@@ -248,13 +196,8 @@ def _group(group: Group) -> list[Any]:
         [int(size), list(map(int, items)), ", ".join(map(printable, own[:WORDS_IN_NAME]))]
         for (size, items), own in zip(group.parts, words, strict=False)
     ]
-    return [
-        printable(group.name),
-        int(group.size),
-        list(map(int, group.items)),
-        parts,
-        list(map(printable, group.words)),
-    ]
+    items, speaking = list(map(int, group.items)), list(map(printable, group.words))
+    return [printable(group.name), int(group.size), items, parts, speaking]
 
 
 def _texts(report: Report) -> list[Any]:
@@ -268,7 +211,7 @@ def _row(item: Item, classes: Mapping[str, int], examples: Mapping[str, int]) ->
     nearest = [examples.get(name, printable(name)) for name in item.nearest]
     return [
         printable(item.name), kind, classes[item.closest], *map(_number, numbers), nearest, _number(item.p_unknown),
-        printable(item.note), item.file,
+        item.file,
     ]  # fmt: skip
 
 

@@ -52,29 +52,11 @@ def draw_result(
 ) -> Figure:
     """Draw counts, outlier scores, the share of unknowns if it was estimated, and the map if there are features.
 
-    Parameters
-    ----------
-    answers : Answers
-        The answers for the n items of one task.
-    method : str
-        What made them.
-    share_interval : array [2], optional
-        The interval of the share of unknowns, if it was estimated.
-    share_posterior : (array [G], array [G]), optional
-        Shares, ascending, and P(share > g) for each.
-    groups : sequence, optional
-        The groups of unknowns, for the map.
-    features : callable, optional
-        Gives the features [m, D] of some items; without it there is no map.
-    examples : (array [S, D], array [S] of int), optional
-        The features of the examples, and their classes by number.
-    pictures : sequence or array, optional
-        The pictures of the items, for the map: for each its path, an image of Pillow or an array.
+    The panels are called "counts", "scores", "share" and "map".
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-        With a panel for each, whose labels are "counts", "scores", "share" and "map".
+    answers: of one task with n items. share_posterior: shares, ascending, and P(share > g) for each. features: gives
+    the features [m, D] of some items. examples: their features [S, D], and their classes by number. pictures: of the
+    items, each a path, an image of Pillow or an array.
     """
     pictures = None if pictures is None else check_pictures(pictures, len(answers))
     n, unknown = len(answers), to_numpy(answers.unknown)
@@ -103,21 +85,9 @@ def draw_result(
 
 
 def draw_groups(groups: Sequence[Any], pictures: Any = None, count: int = 0) -> Figure:
-    """Draw the sizes of groups, each with a row of its most typical items if there are pictures.
+    """Draw the sizes of groups, each with a row of its most typical items if there are pictures of the whole pile.
 
-    Parameters
-    ----------
-    groups : sequence
-        The groups of unknowns.
-    pictures : sequence or array, optional
-        The pictures of the whole pile.
-    count : int
-        How many items the pile has.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        With the panel "groups" and, if there are pictures, the panel "pictures".
+    count: how many items the pile has.
     """
     pictures = None if pictures is None else check_pictures(pictures, count)
     columns = 1 if pictures is None else 2

@@ -24,28 +24,7 @@ MAX_ITEMS = 5  # of a group, by their numbers
 def result_table(answers: Answers, method: str, share_interval: Any = None, groups: Sequence[Any] | None = None) -> str:
     """The answers of one task as HTML: what is expected of them, the labels with their counts, and the groups.
 
-    Parameters
-    ----------
-    answers : Answers
-        The answers for the n items.
-    method : str
-        What made them.
-    share_interval : array [2], optional
-        The interval of the share of unknowns, if it was estimated.
-    groups : sequence, optional
-        The groups of unknowns; None if nobody looked for them.
-
-    Returns
-    -------
-    str
-        A fragment of HTML.
-
-    Examples
-    --------
-    >>> answers = Answers(np.array([[0.6, 0.2], [0.1, 0.1]]), np.array([0.2, 0.8]), np.array(["cat", "hen"]), 0.5,
-    ...                   is_probability=True)
-    >>> "2 items: 1 labelled, 1 unknown" in result_table(answers, "eol")
-    True
+    share_interval: of the share of unknowns, if it was estimated. groups: None if nobody looked for them.
     """
     n, unknown = len(answers), to_numpy(answers.unknown)
     codes = to_numpy(answers.probabilities).argmax(axis=-1)[~unknown]

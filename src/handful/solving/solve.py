@@ -276,7 +276,7 @@ def _solve_chunks(solver: Solver, task: Task, call: Call) -> Solution:
 
 def _chunks(task: Task, factor: float, workers: int) -> list[slice]:
     """Equal chunks of a batch, as many as the workers share evenly, each within `CHUNK_BYTES` x `factor`."""
-    least, most = (max(1, int(size * factor)) for size in CHUNK_BYTES)
+    least, most = (max(1, int(size * part)) for size, part in zip(CHUNK_BYTES, (min(1, factor), factor), strict=True))
     total = task.support.nbytes + task.query.nbytes
     count = max(-(-total // most), min(workers, total // least), 1)
     if count > 1:

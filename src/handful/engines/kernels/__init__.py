@@ -45,45 +45,26 @@ def levels() -> tuple[str, ...]:
 
 
 def can_use(backend: str, *arrays: Array) -> bool:
-    """Whether the kernels compute with these arrays: NumPy arrays, all of float32 or all of float64.
-
-    Parameters
-    ----------
-    backend : {"auto", "array"}
-        "array" is NumPy or torch, "auto" the kernels where they are there.
-    *arrays : array
-        The arrays of numbers.
-
-    Returns
-    -------
-    bool
-        Whether they do.
-    """
+    """Whether the kernels compute with these arrays: NumPy arrays, all of float32 or all of float64."""
     if backend == "array" or not levels() or not all(map(is_numpy_array, arrays)):
         return False
     return str(arrays[0].dtype) in TYPES and all(a.dtype == arrays[0].dtype for a in arrays)
 
 
 def call(name: str, dtype: Any, *arrays: np.ndarray, level: str | None = None) -> None:
-    """Call a kernel.
-
-    Parameters
-    ----------
-    name : str
-        "descend", "prepare" or "density".
-    dtype : dtype
-        What to compute in.
-    *arrays : array
-        The arguments that the C function declares: C-contiguous arrays of the types declared there.
-    level : str, optional
-        One of `levels()`, by default the best.
-
-    Raises
-    ------
-    MemoryError
-        If there is not enough memory.
-    """
+    """Call a kernel."""
     assert all(a.flags.c_contiguous for a in arrays), "kernels read arrays in C's order"
     function = getattr(_library(), f"{name}_{TYPES[str(dtype)]}_{level or levels()[-1]}")
     if function(*(ctypes.c_void_p(a.ctypes.data) for a in arrays)):
         raise MemoryError(f"not enough memory for the kernel {name!r}: solve fewer tasks or a smaller pile at once")
+
+
+def joined(support: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """The examples and the pile [B, S + Q, D]: a copy, or the array that both are views of, as `prepare` gives them."""
+    whole, n_support = support.base, support.shape[1]
+    shape = (len(support), n_support + query.shape[1], support.shape[2])
+    if whole is not None and whole is query.base and whole.shape == shape and whole.flags.c_contiguous:
+        parts = (support, whole[:, :n_support]), (query, whole[:, n_support:])
+        if all(x.strides == y.strides and x.ctypes.data == y.ctypes.data for x, y in parts):
+            return whole
+    return np.concatenate([support, query], axis=1)

@@ -20,7 +20,7 @@ enum { PROTOTYPES = 1, ETA = 2, DELTA = 4 };                        /* what is l
 #define WIDTH (COLS * LANES)                                        /* features in a tile, and in a slab */
 #define TRANSPOSED_BYTES (128 << 10) /* items up to this size are kept twice, as rows and as columns */
 
-typedef struct { /* as `descend` in descent.py writes them */
+typedef struct { /* as `_descend_in_c` in descent.py writes them */
     integer batch, n_support, n_query, dimension, ways, runs, steps, kind, learn, refine;
 } DescentSizes;
 typedef struct {
@@ -221,18 +221,17 @@ INLINE void write_columns(const real *rows, integer stride, integer n, integer m
         for (integer j = 0; j < n; j++) to[i * n + j] = rows[j * stride + i];
 }
 
-EXPORT int ENTRY(descend)(const DescentSizes *sizes, const DescentNumbers *numbers, const real *support,
-                          const integer *labels, const real *query, const real *constant, const real *ce,
-                          const real *co, const real *ma, const real *w, real *out_c, real *out_eta, real *out_delta,
-                          real *out_support, real *out_query, real *out_p, real *out_refined, real *out_refined_logits) {
+EXPORT int ENTRY(descend)(const DescentSizes *sizes, const DescentNumbers *numbers, const real *items,
+                          const integer *labels, const real *constant, const real *ce, const real *co, const real *ma,
+                          const real *w, real *out_c, real *out_eta, real *out_delta, real *out_support,
+                          real *out_query, real *out_p, real *out_refined, real *out_refined_logits) {
     const integer n_support = sizes->n_support, n_query = sizes->n_query, dimension = sizes->dimension;
     const integer ways = sizes->ways, runs = sizes->runs, kind = sizes->kind, steps = sizes->steps;
     const integer n_items = n_support + n_query, outputs = ways + (kind != NO_OUTLIER);
     const integer slabs = (dimension + WIDTH - 1) / WIDTH, padded_d = slabs * WIDTH;
     const int is_transposed = n_items * padded_d * (integer)sizeof(real) <= TRANSPOSED_BYTES;
     const integer m = padded(n_items, is_transposed ? WIDTH : LANES > ROWS ? LANES : ROWS); /* items with padding */
-    const integer tiles = (ways + MAX_TILE - 1) / MAX_TILE; /* the fewest, and among those the least padding */
-    const int tile = (int)((ways + tiles - 1) / tiles);
+    const int tile = (int)tile_of(ways);
     const integer padded_ways = padded(ways, tile), rows = runs * padded_ways; /* run r begins at r * padded_ways */
     const integer padded_rows = padded(rows, LANES);
     const real tau = (real)numbers->temperature, floor = (real)numbers->floor;
@@ -247,10 +246,7 @@ EXPORT int ENTRY(descend)(const DescentSizes *sizes, const DescentNumbers *numbe
     real *target = MATRIX(&memory, ways + 1, m), *length = MATRIX(&memory, 1, m);
     real *from_queries = MATRIX(&memory, 1, m), *from_example = MATRIX(&memory, 1, m);
     real *small = MATRIX(&memory, 10, padded_rows), *marginal = MATRIX(&memory, 1, outputs);
-    if (memory.is_full) {
-        free_all(&memory);
-        return 1;
-    }
+    if (memory.is_full) return free_all(&memory);
     real *inverse = small, *scale = small + padded_rows, *eta = small + 2 * padded_rows;
     real *delta = small + 3 * padded_rows, *grad_eta = small + 4 * padded_rows, *grad_delta = small + 5 * padded_rows;
     real *moments = small + 6 * padded_rows;
@@ -263,9 +259,7 @@ EXPORT int ENTRY(descend)(const DescentSizes *sizes, const DescentNumbers *numbe
         memset(small, 0, (size_t)(10 * padded_rows) * sizeof(real));
         memset(target, 0, (size_t)((ways + 1) * m) * sizeof(real));
         for (integer i = 0; i < n_items; i++) {
-            const real *item = i < n_support ? support + (b * n_support + i) * dimension
-                                             : query + (b * n_query + i - n_support) * dimension;
-            length[i] = normalise(item, dimension, row, x, i, m, slabs, floor);
+            length[i] = normalise(items + (b * n_items + i) * dimension, dimension, row, x, i, m, slabs, floor);
             if (i < n_support && of_labels[i] < ways) /* else it is an example of no class */
                 for (integer d = 0; d < padded_d; d += LANES)
                     store(c + of_labels[i] * padded_d + d, load(c + of_labels[i] * padded_d + d) + load(row + d));
@@ -354,6 +348,5 @@ EXPORT int ENTRY(descend)(const DescentSizes *sizes, const DescentNumbers *numbe
                 move_all(delta, grad_delta, moments + 2 * padded_rows, moments + 3 * padded_rows, padded_rows, adam);
         }
     }
-    free_all(&memory);
-    return 0;
+    return free_all(&memory);
 }

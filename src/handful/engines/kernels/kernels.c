@@ -3,4 +3,7 @@
 #include "tiles.h"
 #include "descent.c"
 #include "prepare.c"
+#include "similarities.h"
 #include "density.c"
+#include "hidden.c"
+#include "evidence.c"

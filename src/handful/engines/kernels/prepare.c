@@ -38,7 +38,7 @@ INLINE void apply(integer kind, real exponent, real *item, const real *base, int
 
 EXPORT int ENTRY(prepare)(const PrepareSizes *sizes, const double *floor, const real *support, const real *query,
                           const integer *kinds, const real *exponents, const real *base, real *means,
-                          real *out_support, real *out_query) {
+                          real *out) {
     const integer n_support = sizes->n_support, n_query = sizes->n_query, dimension = sizes->dimension;
     const integer n_items = n_support + n_query, padded_d = padded(dimension, LANES);
     const size_t bytes = (size_t)dimension * sizeof(real);
@@ -46,10 +46,7 @@ EXPORT int ENTRY(prepare)(const PrepareSizes *sizes, const double *floor, const 
     real *x = MATRIX(&memory, n_items, padded_d), *sum = MATRIX(&memory, 1, padded_d);
     real *mean = MATRIX(&memory, 1, padded_d), *base_mean = MATRIX(&memory, 1, padded_d);
     double *whole = zeros(&memory, dimension * (integer)sizeof(double));
-    if (memory.is_full) {
-        free_all(&memory);
-        return 1;
-    }
+    if (memory.is_full) return free_all(&memory);
     memcpy(base_mean, base, bytes);
     for (integer b = 0; b < sizes->batch; b++)
         for (integer begin = 0, end; begin <= sizes->steps; begin = end + 1) { /* the steps up to the next task mean */
@@ -66,7 +63,7 @@ EXPORT int ENTRY(prepare)(const PrepareSizes *sizes, const double *floor, const 
                 for (integer step = begin; step < end; step++)
                     apply(kinds[step], exponents[step], item, base_mean, dimension, padded_d, (real)*floor);
                 if (end == sizes->steps) {
-                    memcpy(i < n_support ? out_support + s * dimension : out_query + q * dimension, item, bytes);
+                    memcpy(out + (b * n_items + i) * dimension, item, bytes);
                     continue;
                 }
                 for (integer d = 0; d < padded_d; d += LANES) store(sum + d, load(sum + d) + load(item + d));
@@ -81,6 +78,5 @@ EXPORT int ENTRY(prepare)(const PrepareSizes *sizes, const double *floor, const 
             memcpy(means, mean, bytes); /* [task, mean, feature] */
             means += dimension;
         }
-    free_all(&memory);
-    return 0;
+    return free_all(&memory);
 }

@@ -21,6 +21,12 @@
     default: { enum { TILE = 6 }; __VA_ARGS__; }           \
     }
 
+/* How many of so many prototypes are multiplied with at once: in the fewest tiles, and then with the least padding. */
+INLINE integer tile_of(integer rows) {
+    const integer tiles = padded(rows, MAX_TILE) / MAX_TILE;
+    return (rows + tiles - 1) / tiles;
+}
+
 /* out[j : j + tile, i : i + ROWS] = c[j : j + tile] x[i : i + ROWS]^T, with n columns of out, the items of a slab. */
 INLINE void dot_tile(const real *x, integer width, integer slabs, integer i, const real *c, integer j, real *out,
                      integer n, const int tile) {
@@ -33,8 +39,7 @@ INLINE void dot_tile(const real *x, integer width, integer slabs, integer i, con
                 UNROLL for (int k = 0; k < tile; k++) sums[k][r] += item * load(of_c + k * slabs * width + d);
             }
     }
-    UNROLL for (int k = 0; k < tile; k++)
-        UNROLL for (int r = 0; r < ROWS; r++) out[(j + k) * n + i + r] = total(sums[k][r]);
+    UNROLL for (int k = 0; k < tile; k++) write_totals(sums[k], out + (j + k) * n + i);
 }
 
 /* out[j : j + tile, 0 : COLS vectors] = a[j : j + tile, :m] x[:m, 0 : COLS vectors]; x and out have these strides. */
@@ -72,6 +77,8 @@ static void *zeros(Memory *memory, integer bytes) {
 }
 #define MATRIX(memory, rows, columns) zeros(memory, (integer)sizeof(real) * (rows) * (columns))
 
-static void free_all(Memory *memory) {
+/* Free it; whether there was too little of it. */
+static int free_all(Memory *memory) {
     while (memory->count > 0) free(memory->blocks[--memory->count]);
+    return memory->is_full;
 }

@@ -65,26 +65,49 @@ INLINE integer padded(integer n, integer unit) { return (n + unit - 1) / unit * 
 
 INLINE vec larger(vec a, vec b) { EACH_LANE(a[k] > b[k] ? a[k] : b[k]); }
 INLINE vec smaller(vec a, vec b) { EACH_LANE(a[k] < b[k] ? a[k] : b[k]); }
-INLINE vec where_less(vec a, vec b, vec yes, vec no) { EACH_LANE(a[k] < b[k] ? yes[k] : no[k]); }
 INLINE vec root(vec x) { EACH_LANE(IS_SINGLE ? sqrtf(x[k]) : sqrt(x[k])); }
 INLINE vec magnitude(vec x) { EACH_LANE(x[k] < 0 ? -x[k] : x[k]); }
 INLINE vec with_sign(vec x, vec of) { EACH_LANE(IS_SINGLE ? copysignf(x[k], of[k]) : copysign(x[k], of[k])); }
 
-/* The sum of a vector: its halves are added until 16 bytes are left. */
-INLINE real total(vec x) {
+INLINE vec where_less(vec a, vec b, vec yes, vec no) {
+    const __typeof__(a < b) is_less = a < b;
+    return (vec)((is_less & (__typeof__(is_less))yes) | (~is_less & (__typeof__(is_less))no));
+}
+
+/* The sum of the halves of a vector, and so on, until 16 bytes are left. */
+INLINE vec16 folded(vec x) {
 #if BYTES == 64
     union { vec all; vec32 half[2]; } of = {x};
     union { vec32 all; vec16 half[2]; } of_half = {of.half[0] + of.half[1]};
-    vec16 rest = of_half.half[0] + of_half.half[1];
+    return of_half.half[0] + of_half.half[1];
 #elif BYTES == 32
     union { vec all; vec16 half[2]; } of = {x};
-    vec16 rest = of.half[0] + of.half[1];
+    return of.half[0] + of.half[1];
 #else
-    vec16 rest = x;
+    return x;
 #endif
+}
+
+/* The sum of a vector. */
+INLINE real total(vec x) {
+    const vec16 rest = folded(x);
     real sum = 0;
     UNROLL for (int k = 0; k < (int)(16 / sizeof(real)); k++) sum += rest[k];
     return sum;
+}
+
+/* The sums of ROWS vectors; those of four are taken side by side. */
+INLINE void write_totals(const vec *x, real *to) {
+    if (ROWS == 4 && IS_SINGLE) {
+        const vec16 a = folded(x[0]), b = folded(x[1]), c = folded(x[ROWS / 2]), d = folded(x[ROWS - 1]);
+        typedef float four __attribute__((vector_size(16)));
+        four sum = {0};
+        UNROLL for (int k = 0; k < (int)(16 / sizeof(real)); k++)
+            sum += (four){(float)a[k], (float)b[k], (float)c[k], (float)d[k]};
+        memcpy(to, &sum, sizeof(sum));
+        return;
+    }
+    UNROLL for (int r = 0; r < ROWS; r++) to[r] = total(x[r]);
 }
 
 #define LN2 0.693147180559945f

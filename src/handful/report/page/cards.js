@@ -107,7 +107,6 @@ function makeCard(item) {
   const frame = make("div", { class: "frame" }, open, ...(canCorrect ? [correctButton(item)] : []));
   const node = make("li", { class: names.join(" "), "data-id": item.id }, frame);
   node.append(nameOf(item), label, score);
-  if (anyNote) node.append(make("p", { class: "remark", dir: "auto", title: item.note }, item.note));
   if (anyNear) node.append(nearestOf(item));
   return node;
 }
@@ -132,7 +131,6 @@ function thumbButton(item, attributes = { title: item.name }) {
   return button;
 }
 
-const anyNote = pile.some((item) => item.note);
 const anyNear = pile.some((item) => item.near.length);
 const exampleName = (near) => (typeof near === "number" ? items[near].name : near); // by number if it is on the page
 

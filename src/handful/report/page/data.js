@@ -19,8 +19,8 @@ function takeData(id) {
 const data = takeData("data");
 const pictures = takeData("pictures");
 const [texts, lengths] = takeData("texts"); // lengths: of whole texts, where the page holds only the beginning
-const items = data.items.map(([name, kind, closest, confidence, otherwise, score, x, y, near, chance, note, file], id) => ({
-  id, name, closest, near, note, file, small: (texts[id] ? `${name}\n${texts[id]}` : name).toLowerCase(),
+const items = data.items.map(([name, kind, closest, confidence, otherwise, score, x, y, near, chance, file], id) => ({
+  id, name, closest, near, file, small: (texts[id] ? `${name}\n${texts[id]}` : name).toLowerCase(),
   matched: true, // what somebody looks for is in its name or text
   example: kind === 2,
   unknownAtFirst: kind === 1, // at the threshold that the labels were made with

@@ -73,7 +73,6 @@ function factsOf(item) {
     if (item.doubt) fact("worth a look", item.doubt);
     fact(scoreName, `${range.fine(item.score)} (threshold ${range.fine(now.threshold)})`);
   }
-  if (item.note) fact("note", make("bdi", {}, item.note));
   return facts;
 }
 
