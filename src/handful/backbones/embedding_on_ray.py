@@ -17,7 +17,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Recipe(NamedTuple):
     """The arguments of `load_backbone`, with which every machine loads the same backbone."""
 
     name: str
-    options: dict[str, Any]
+    options: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def embed_to_parts(
             settle(number, skipped)
     if rows:
         is_file = recipe.name.lower().endswith(".onnx")  # its path must be valid in every working folder
-        recipe = recipe._replace(name=os.path.abspath(recipe.name)) if is_file else recipe
+        recipe = Recipe(os.path.abspath(recipe.name) if is_file else recipe.name, dict(recipe.options))
         arguments = (recipe, backbone.fingerprint, os.path.abspath(top), os.path.abspath(folder))
         try:
             with closing(map_on_ray(PartMaker, arguments, rows, address=address, until=until)) as answers:
