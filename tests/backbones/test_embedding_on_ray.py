@@ -163,19 +163,10 @@ def test_what_is_wrong_on_other_machines_is_said(nodes, tmp_path, monkeypatch):
 # ---- parts and files
 
 
-def test_features_are_those_of_one_machine(undisturbed, pictures, tmp_path, handful, threads):
-    done = handful("embed", pictures, "-o", "here.npz", "--no-cache", "--backbone", NETWORK)
-    assert done.returncode == 0, done.stderr
-    here, there = read("here.npz"), read(undisturbed.folder)
-    assert (there.paths.tolist(), there.labels.tolist()) == (here.paths.tolist(), here.labels.tolist())
-    np.testing.assert_allclose(there.features, here.features, rtol=0, atol=1e-4)  # batches, and threads, are others
-    about = json.loads(handful("info", undisturbed.folder, "--json").stdout)
-    assert (about["name"], about["items"], about["dimension"]) == ("features", 98, 1280)
-
-
-def test_a_file_is_joined_from_parts_that_are_removed(tmp_path, handful, threads):
+def test_features_are_those_of_one_machine_and_a_file_is_joined_from_parts_that_are_removed(tmp_path, handful, threads):
     fill(tmp_path)
-    for i, name in enumerate(["new\nline.png", "ünïcode.png", " blank .png", "b\udcff.png"]):
+    (tmp_path / "pile" / "a class").mkdir()
+    for i, name in enumerate(["a class/0.png", "new\nline.png", "ünïcode.png", " blank .png", "b\udcff.png"]):
         picture("left", i).save(tmp_path / "pile" / name)
     handful("embed", "pile", "-o", "here.npz", *PIXELS)
     command = ("embed", "pile", "-o", "deep/one.parquet", "--shard-size", 4, *PIXELS, *RAY)
@@ -183,7 +174,7 @@ def test_a_file_is_joined_from_parts_that_are_removed(tmp_path, handful, threads
     assert done.returncode == 0, done.stderr
     here, there = read("here.npz"), read("deep/one.parquet")
     np.testing.assert_array_equal(there.features, here.features)  # pixels are the same in any company
-    assert there.paths.tolist() == here.paths.tolist()
+    assert (there.paths.tolist(), there.label_names) == (here.paths.tolist(), here.label_names)
     assert [file.name for file in (tmp_path / "deep").iterdir()] == ["one.parquet"]
     assert_refused(handful(*command), "exists already")
 
