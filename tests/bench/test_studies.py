@@ -84,17 +84,6 @@ def test_the_shipped_posterior_is_honest_on_pixels_that_it_never_saw(drawn):
     assert 0.7 < np.mean(covered) < 0.97
 
 
-def test_a_source_is_judged_by_what_others_taught(shown):
-    half, rest = (
-        piles.Shown({n: v[part] for n, v in shown.columns.items()}, shown.shares[part])
-        for part in (slice(25), slice(25, None))
-    )
-    learned = piles.leave_one_out({"a": half, "b": rest, "b_2": rest})  # b and b_2 are one source
-    np.testing.assert_allclose(learned["b"].weights, half.learn().weights)
-    np.testing.assert_array_equal(learned["b"].weights, learned["b_2"].weights)
-    assert not np.allclose(learned["a"].weights, learned["b"].weights)
-
-
 # Estimators of the share
 
 
