@@ -79,9 +79,6 @@ def published(dataset: str) -> dict[str, str]:
 
 
 def cub_split(classes: list[str]) -> dict[str, str]:
-    """Return {class: split} by the rule of Chen et al. (2019).
-
-    Of the sorted classes every second one is base; the others are val and novel in turn.
-    """
+    """Return {class: split} by the rule of Chen et al. (2019): every second class is base."""
     turns = ("base", "val", "base", "novel")
     return {name: turns[i % 4] for i, name in enumerate(sorted(classes))}

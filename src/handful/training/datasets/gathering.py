@@ -171,10 +171,7 @@ def _key(parts: Sequence[Part], how: Preparation) -> str:
 def _cached_pixels(
     name: str, blocks: Iterator[np.ndarray], shape: tuple[int, ...], bad: dict[int, Skipped]
 ) -> np.ndarray:
-    """Return the pixels from the cache, memory-mapped; write them first if needed. In memory if writing fails.
-
-    The file has a row for each picture. Those of pictures that cannot be read are left over at its end.
-    """
+    """Return the pixels from the cache, memory-mapped; unreadable pictures leave rows over at its end."""
     path = cache_folder() / "pictures" / f"{name}.npy"
     notes = path.with_suffix(".json")
     with suppress(OSError, ValueError, TypeError):

@@ -25,7 +25,7 @@ SPLITS = {"images_background": "base", "images_evaluation": "novel"}
 
 def find_halves(path: Path, dataset: str) -> dict[str, Path]:
     """Return {split: folder or zip file} of the halves that exist in `path`, or of `path` itself."""
-    found = {}
+    found: dict[str, Path] = {}
     for half, split in SPLITS.items() if dataset == "omniglot" else ():
         for file in (path / half, path / f"{half}.zip", path):
             if file.exists() and file.name in (half, f"{half}.zip"):
