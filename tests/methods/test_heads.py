@@ -74,22 +74,17 @@ def test_what_is_no_base_is_refused_in_words(tmp_path):
         read_base(features)
     with pytest.raises(FileNotFoundError, match="there is no base file"):
         read_base(tmp_path / "none.safetensors")
-    with pytest.raises(ValueError, match="base is a int"):
-        read_base(3)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match="damaged"):
         read_base(path)
-    for header, message in (
-        ({"format": 99, "about": {}, "arrays": []}, r"format 99.*upgrade"),
-        ({"format": 1, "about": {}, "arrays": ["negatives"]}, "'negatives' is missing"),
-    ):
-        save_file({"mean": base.mean}, path, metadata={"handful.base": json.dumps(header)})
-        with pytest.raises(ValueError, match=message):
-            read_base(path)
+    header = {"format": 99, "about": {}, "arrays": []}
+    save_file({"mean": base.mean}, path, metadata={"handful.base": json.dumps(header)})
+    with pytest.raises(ValueError, match=r"format 99.*upgrade"):
+        read_base(path)
     with pytest.raises(ValueError, match="finite"):
         Base(np.array([1.0, np.nan]))
-    with pytest.raises(ValueError, match=r"not \[items, 2\]"):
+    with pytest.raises(ValueError, match=r"\[items, 2\] is needed"):
         Base(np.zeros(2), negatives=np.zeros((4, 3)))
 
 

@@ -448,7 +448,7 @@ def test_paths_and_names_that_are_wrong(tmp_path, rng):
         ("x.txt", "cub", {}, "not what is read of cub"),
         ("own", None, {"splits": ["train"]}, "choose some of base, val, novel"),
         ("own", None, {"splits": ["novel"]}, "no split novel: there is base"),
-        ("own", None, {"size": 0}, "size is 0"),
+        ("own", None, {"size": 0}, r"size is \(0, 0\)"),
     ):
         with pytest.raises(ValueError, match=message):
             read_pictures(tmp_path / name, dataset, **options)

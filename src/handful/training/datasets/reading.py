@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from handful.backbones.preprocessing import Preprocessing
 from handful.training.datasets.catalogue import dataset_info, list_datasets, published
 from handful.training.datasets.class_folders import (
     CUB_CLASS,
@@ -19,7 +20,7 @@ from handful.training.datasets.class_folders import (
     read_lists,
     read_split_file,
 )
-from handful.training.datasets.gathering import Preparation, Progress, gather
+from handful.training.datasets.gathering import Progress, gather
 from handful.training.datasets.omniglot import find_halves, find_packed, read_halves, read_packed
 from handful.training.datasets.pickled import cifar_root, find_files, read_cifar_100, read_files
 from handful.training.datasets.picture_set import SPLITS, PictureSet
@@ -81,7 +82,9 @@ def read_pictures(
     if dataset is None:
         dataset = "folder" if split_file is not None and path.is_dir() else recognise(path)
     info = dataset_info(dataset)
-    how = Preparation(info.size if size is None else size, CROPS.get(dataset), is_ink=dataset == "omniglot")
+    side, c = info.size if size is None else size, info.channels
+    way = "bilinear" if c == 1 else "bicubic"  # drawings do not overshoot
+    how = Preprocessing((side, side), (0.0,) * c, (1.0,) * c, way, CROPS.get(dataset))
     read, files = _found(path, dataset) if split_file is None else (None, None)
     if read is not None:
         parts, skipped = read(files, dataset, wanted)
