@@ -68,6 +68,7 @@ def test_bad_texts_in_every_format_are_labelled_and_kept_as_they_are(handful, tm
 REFUSED = [
     ("text,label\n", (), ["no rows"]),
     ("", (), ["it is empty"]),
+    ("PK\x03\x04" + "\0" * 1000, ("--text", "text"), ["Excel"]),
     ("text,label\nhello there,a\n", (), ["every row", "has a label"]),
     ("text,label\nhello there,\n", (), ["no row with a label", "'label' is blank"]),
     ("text,label\nhello there,a\n,\n  ,\n", (), ["no row", "has a text"]),
