@@ -65,6 +65,13 @@ class Preprocessing:
 
     def __call__(self, image: Image) -> np.ndarray:
         """Return an RGB picture as float32 [C, H, W]."""
+        pixels = self.resized(image).astype(np.float32).transpose(2, 0, 1)
+        scale = np.array([1 / (255 * s) for s in self.std], np.float32)[:, None, None]
+        shift = np.array([m / s for m, s in zip(self.mean, self.std, strict=True)], np.float32)[:, None, None]
+        return np.ascontiguousarray(pixels * scale - shift)
+
+    def resized(self, image: Image) -> np.ndarray:
+        """Return the middle of an RGB picture as uint8 [H, W, C]."""
         from PIL.Image import Resampling
 
         height, width = self.size
@@ -74,10 +81,7 @@ class Preprocessing:
         small = image.resize(
             (width, height), Resampling[self.interpolation.upper()], box=self._window(image), reducing_gap=3.0
         )
-        pixels = np.asarray(small, np.float32).reshape(height, width, -1).transpose(2, 0, 1)
-        scale = np.array([1 / (255 * s) for s in self.std], np.float32)[:, None, None]
-        shift = np.array([m / s for m, s in zip(self.mean, self.std, strict=True)], np.float32)[:, None, None]
-        return np.ascontiguousarray(pixels * scale - shift)
+        return np.asarray(small).reshape(height, width, -1)
 
     def _window(self, image: Image) -> tuple[float, float, float, float]:
         """Return left, upper, right and lower border of the middle of the picture, in the shape of the input."""
