@@ -4,7 +4,6 @@ import subprocess
 import sys
 from functools import cache
 from importlib.util import find_spec
-from math import log
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from loops import loop
 from random_tasks import random_task
 
 import handful
-from handful.methods.registry import entropy, maxprob
 from handful.solving import get_solver
 
 NEEDS = {"ood": "pyod"}  # extra -> a package it brings
@@ -33,20 +31,6 @@ CHEAP = {"iforest": {"trees": 10}}
 TRAINED = {"proser": {"steps": 100, "learning_rate": 0.03}}
 # In double precision: Adam takes the sign of a gradient near 0 for a direction, so that rounding shows.
 CLOSE = {"rtol": 1e-7, "atol": 1e-7}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Tasks this small are not worth torch's threads."""
-    if find_spec("torch"):
-        import torch
-
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        yield
-        torch.set_num_threads(before)
-    else:
-        yield
 
 
 def run(name, *task, **options):
@@ -129,7 +113,10 @@ def test_torch_tensors_give_what_numpy_gives_as_torch_tensors(batch, plain, name
     import torch
 
     support, labels, query = batch
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # tasks this small are not worth more
     result = run(name, torch.tensor(support), labels, torch.tensor(query))
+    torch.set_num_threads(threads)
     assert isinstance(result.probabilities, torch.Tensor)
     assert isinstance(result.outlier_scores, torch.Tensor)
     same(result, plain(name))
@@ -156,7 +143,6 @@ STRANGE = {
     "unequal shots": lambda: easy(1, shots=(1, 2, 7, 3)),
     "one shot": lambda: easy(2, shots=(1,) * 5),
     "one query": lambda: easy(3, known=0, outliers=0, outlier_ways=0),
-    "one class": lambda: easy(4, shots=(5,)),
     "one class of one shot": lambda: easy(4, shots=(1,)),
     "fewer queries than classes": lambda: easy(5, shots=(2,) * 55, known=1, outliers=0, outlier_ways=0, batch=1),
     "copies": with_copies,
@@ -180,7 +166,6 @@ def test_strange_shapes_get_finite_answers_and_every_known_item_its_class(name, 
     assert np.isfinite(p).all()
     assert np.isfinite(result.outlier_scores).all()
     assert p.min() >= 0
-    assert p.max() <= 1 + 1e-6
     assert p.sum(axis=-1).max() <= 1 + 1e-5
     known = truth >= 0
     np.testing.assert_array_equal(p.argmax(axis=-1)[known], truth[known])
@@ -222,11 +207,7 @@ BY_SHOTS = {  # the published settings, for 1 shot and for 5
 }
 
 
-def test_the_methods_whose_defaults_depend_on_the_shots():
-    assert {info.name for info in map(handful.describe, handful.list_methods()) if info.by_shots} == set(BY_SHOTS)
-
-
-@loop("name", methods(but=set(handful.list_methods()) - set(BY_SHOTS)))
+@loop("name", [name for name in methods() if handful.describe(name).by_shots])
 def test_defaults_follow_the_shots_and_give_way_to_what_is_asked_for(name):
     for_one, for_five = ({k: v[i] for k, v in BY_SHOTS[name].items()} for i in (0, 1))
     for shots, default, other in ((1, for_one, for_five), (5, for_five, for_one)):
@@ -255,26 +236,17 @@ import numpy as np
 import handful
 x, y = np.random.default_rng(0).normal(size=(6, 4)), [0, 0, 0, 1, 1, 1]
 for info in map(handful.describe, handful.list_methods()):
-    if info.needs:
-        continue
+    expected = f"{info.name} comes from PyOD: pip install 'handful[ood]'" if info.extra == "ood" else "works"
     try:
-        handful.solve(x, y, x, method=info.name)
-        print(info.name, "works")
+        if not info.needs:
+            handful.solve(x, y, x, method=info.name)
+        said = "works"
     except ImportError as error:
-        print(info.name, error)
+        said = str(error)
+    assert said.startswith(expected), said
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    for info in (info for info in map(handful.describe, handful.list_methods()) if not info.needs):
-        expected = f"{info.name} comes from PyOD: pip install 'handful[ood]'" if info.extra == "ood" else "works"
-        assert said[info.name].startswith(expected)
-
-
-def test_maxprob_and_entropy_by_hand():
-    p = np.array([[0.5, 0.5], [1.0, 0.0], [0.25, 0.75]])
-    np.testing.assert_array_equal(maxprob(p), [-0.5, -1.0, -0.75])
-    np.testing.assert_allclose(entropy(p), [log(2), 0, -0.25 * log(0.25) - 0.75 * log(0.75)], atol=1e-11)
 
 
 # --------------------------------------------------------------------------------------------- the scikit-learn face
