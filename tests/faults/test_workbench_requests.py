@@ -9,10 +9,8 @@ from servers import (
     HEADERS,
     KIND,
     POST,
-    SMALL,
     UNREADABLE,
     answers_in,
-    read_all,
     request,
 )
 from workbenches import TOKEN, client_of, write_digits
@@ -100,23 +98,3 @@ def test_no_request_whatsoever_is_an_error_of_the_server(guarded, method, path, 
 
 
 # ---- slow clients
-
-
-def test_bodies_that_come_slowly_are_read_and_keep_nobody_out(service):
-    body = json.dumps(SMALL).encode()
-    slow = [service.connect(request(service, POST, KIND, b"Content-Length: %d" % len(body))) for _ in range(10)]
-    slow += [service.connect(b"GET / HTTP/1.1\r\nHo") for _ in range(50)]  # they stop in the head
-    try:
-        with service.open_client() as client:
-            for start in range(0, len(body), 40):
-                for connection in slow[:10]:
-                    connection.sendall(body[start : start + 40])
-                if start + 40 < len(body):
-                    answer = client.post("/solve", json=SMALL)
-                    assert answer.status_code == 200, answer.text
-        statuses = [answers_in(read_all(connection))[0][0] for connection in slow[:10]]
-        assert set(statuses) <= {200, 503}  # they came all at once: some may have to come again
-        assert statuses.count(200) >= 4
-    finally:
-        for connection in slow:
-            connection.close()

@@ -257,36 +257,6 @@ def ran(serve, visit, solved, tmp_path):
     return open_page
 
 
-def test_keys_in_the_check_are_answers(ran):
-    page = ran()
-    before = project_on(page)
-    page.keyboard.press("c")
-    page.locator("#checker .question").wait_for()
-    seen = []
-    for key, answer in [("n", -1), ("u", 0), ("2", 2)]:
-        name = page.inner_text("#checker .file-name")
-        page.keyboard.press(key)
-        until(page, f"document.querySelector('#checker .file-name').textContent !== {json.dumps(name)}")
-        seen.append((name, answer))
-    skipped = page.inner_text("#checker .file-name")
-    page.keyboard.press("s")
-    until(page, f"document.querySelector('#checker .file-name').textContent !== {json.dumps(skipped)}")
-    assert page.inner_text("#checker .at").startswith("4 of 10")  # what is skipped does not count
-    found = page.evaluate("fetch('/api/v1/check').then(r => r.json())")["answers"]
-    names = {
-        one["id"]: one["name"]
-        for one in page.evaluate("fetch('/api/v1/items?limit=1000').then(r => r.json())")["items"]
-    }
-    assert {(names[one["item"]], one["answer"]) for one in found} == set(seen)
-    page.keyboard.press("z")
-    until(page, "document.querySelector('#checker .at').textContent", "3 of 10")
-    page.keyboard.press("Escape")
-    page.locator("#checker").wait_for(state="hidden")
-    now = project_on(page)
-    assert (now["classes"], now["run"]["counts"]) == (before["classes"], before["run"]["counts"])
-    assert now["run"]["trust"]["checked"] == 2
-
-
 def test_the_threshold_is_moved_by_keys_and_points_of_the_map_are_selected(ran):
     page = ran()
     before = project_on(page)["run"]["counts"]["unknown"]

@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 from piles import PIXELS, assert_refused, fill, picture, rows_of
 
-from handful.features import FeatureTable
-from handful.project import label_items
-
 SENTENCE = "2 classes were shown by 3 examples each, and 2 examples of none of them; the pile holds 15 items."
 
 
@@ -73,15 +70,6 @@ PILE = [(0.01 * i, 1) for i in range(5)] + [(1, 0.01 * i) for i in range(5)] + [
 SHOWN = [("a", 0, 1), ("a", 0.1, 1), ("b", 1, 0), ("b", 1, 0.1)]
 
 
-def test_rows_of_a_table_labelled_unknown_are_examples_of_no_class(tmp_path, handful):
-    table(tmp_path / "t.csv", [*SHOWN, ("Unknown", -1, -1.1), ("unknown", -1, -1.2)], PILE)
-    done = handful("label", "t.csv", "-o", "out")
-    assert done.returncode == 0, done.stderr
-    assert "2 classes were shown by 2 examples each, and 2 examples of none of them;" in words(done.stdout)
-    labels = [row["label"] for row in rows_of(tmp_path / "out" / "labels.csv")]
-    assert labels == ["a"] * 5 + ["b"] * 5 + ["unknown"] * 5
-
-
 def test_a_second_table_gives_examples_of_no_class(tmp_path, handful):
     table(tmp_path / "t.csv", SHOWN, PILE)
     (tmp_path / "u.csv").write_text("f2,f1\n-1.1,-1\n-1.2,-1\n")  # its columns in another order
@@ -106,12 +94,3 @@ def test_a_wrong_place_is_told(folder, handful):
         ("others", "are the same picture under two classes"),
     ]:
         assert_refused(handful("label", "examples", "pile", "-o", "out", *PIXELS, "--unknown", unknown), sentence)
-
-
-def test_one_class_and_examples_of_no_class_are_said_in_words():
-    rng = np.random.default_rng(0)
-    cats, owls = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(2))
-    examples = FeatureTable(np.concatenate([cats[:3], owls[:1]]), ["cat"] * 3 + ["Unknown"])
-    labelled = label_items(examples, FeatureTable(np.concatenate([cats[3:], owls[1:]])))
-    said = "1 class was shown by 3 examples, and 1 example of other things; the pile holds 36 items."
-    assert labelled.sentences[0] == said

@@ -1,13 +1,8 @@
 """A project: what is said is stored at once, survives a kill, and every face goes on from it."""
 
 import json
-import random
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -168,33 +163,6 @@ def test_examples_in_the_pile_are_not_asked_about(folder):
 
 
 # ---- nothing that was acknowledged is lost
-
-
-TALKER = """
-import sys, time
-from handful.project.sitting import Sitting
-from pathlib import Path
-sitting = Sitting(Path(sys.argv[1]), "ask")
-for question in sitting.questions(100):
-    sitting.answer(question, "said")
-    print(question.item, flush=True)
-    time.sleep(0.01)  # there are a hundred questions for all rounds
-"""
-
-
-def test_what_was_acknowledged_survives_kills(folder):
-    rng, acknowledged = random.Random(0), set()
-    for _ in range(4):
-        process = subprocess.Popen([sys.executable, "-c", TALKER, folder], stdout=subprocess.PIPE, text=True)
-        acknowledged.add(int(process.stdout.readline()))
-        time.sleep(rng.uniform(0, 0.1))
-        process.send_signal(signal.SIGKILL)
-        acknowledged |= {int(line) for line in process.stdout.read().split("\n")[:-1]}
-        process.wait()
-        with closing(Sitting(folder, "ask")) as sitting:
-            stored = {item for item, label in sitting.answers.items() if label == "said"}
-        assert acknowledged <= stored
-        assert len(stored) <= len(acknowledged) + 4  # one answer at most for each kill
 
 
 def test_a_run_that_fails_leaves_what_was_there(folder, monkeypatch):

@@ -2,18 +2,15 @@
 
 import json
 import re
-import shutil
 import sqlite3
 from contextlib import closing
 
 import numpy as np
 import pytest
-from PIL import Image
-from piles import PIXELS, assert_refused, contents, fill, rows_of
+from piles import assert_refused, contents, rows_of
 
 from handful.features import FeatureTable, digits, write
 from handful.project.events import Store
-from handful.project.job import Job
 from handful.project.promotion import promote
 from handful.project.summary import compare, groups_in_words
 from handful.solving.groups import Group
@@ -154,17 +151,6 @@ def test_a_group_of_several_kinds_is_said_and_each_kind_becomes_a_class(tmp_path
     assert_refused(handful("promote", "out", "1.7=x"), "there is no 1.7 in group 1: its kinds are 1.1 to 1.2")
 
 
-def test_a_promotion_that_swings_is_warned_of_with_the_way_back(tmp_path, handful, digit_table):
-    groups = json.loads(handful("label", "d.parquet", "-o", "out", "--json").stdout)["groups"]
-    names = [f"{group['number']}=all" for group in groups]
-    done = handful("promote", "out", *names, "--examples", 1, "--outlier-share", 0.6, "-o", "second")
-    said = " ".join(done.stdout.split())
-    assert "To go back to the labels of before: handful label second --undo" in said
-    warnings = record_of(tmp_path / "second")["comparison"]["warnings"]
-    assert f"Warning: {warnings[0]}" in said
-    assert warnings[0].split(":")[0] in (tmp_path / "second" / "report.html").read_text()
-
-
 def test_what_has_changed_by_a_promotion_is_counted():
     before = ["cat"] * 60 + ["dog"] * 20 + ["unknown"] * 20
     calm = compare(before, ["cat"] * 60 + ["dog"] * 20 + ["hen"] * 12 + ["unknown"] * 8, {"hen": range(80, 92)})
@@ -233,42 +219,3 @@ def test_a_table_that_changed_or_went_is_told_of(out, handful):
 
 
 # ---- pictures
-
-
-def draw_picture(kind, seed):
-    rng = np.random.default_rng([len(kind), seed])
-    pixels = rng.integers(0, 60, (40, 48, 3))
-    {"top": pixels[:12], "grid": pixels[::8, ::2]}[kind][:] += 150
-    return Image.fromarray(pixels.astype(np.uint8))
-
-
-@pytest.fixture
-def pictures(tmp_path):
-    fill(tmp_path, count=8, kinds=("left", "right"))
-    for kind, count in (("top", 10), ("grid", 7)):
-        for i in range(count):
-            draw_picture(kind, i).save(tmp_path / "pile" / f"{kind}{i}.png")
-    return tmp_path
-
-
-def test_groups_of_pictures_are_promoted_twice_and_the_users_folders_stay_as_they_were(pictures, handful, own_cache):
-    shown, found = Job(pictures / "examples", pictures / "pile", {}, "pixels").read(lambda *_: None)
-    assert (len(shown), len(found)) == (6, 33)
-    before = contents(pictures / "examples"), contents(pictures / "pile")
-    done = handful("label", "examples", "pile", "-o", "pile/out", "--outlier-share", 0.5, "--sort", "copy", *PIXELS)
-    assert done.returncode == 0, done.stderr
-    groups = record_of(pictures / "pile" / "out")["groups"]
-    kinds = [{kind_of({"path": name}) for name, _ in group["items"]} for group in groups]
-    assert kinds == [{"top"}, {"grid"}]
-    done = handful("promote", "pile/out", "1=<b>top</b>", "--out", "pile/out2", "--sort", "copy")
-    assert done.returncode == 0, done.stderr
-    rows = rows_of("pile/out2/labels.csv")
-    assert len(rows) == 33  # the copies in pile/out are no pile
-    assert {row["label"] for row in rows if kind_of(row) == "top"} == {"<b>top</b>"}
-    assert "<b>top</b>" not in (pictures / "pile" / "out2" / "report.html").read_text()
-    assert len(list((pictures / "pile" / "out2" / "sorted").rglob("top*.png"))) == 10
-    done = handful("promote", "pile/out2", "1=grid", "--out", "third", "--json")
-    assert json.loads(done.stdout)["labels"] == {"<b>top</b>": 10, "grid": 7, "left": 8, "right": 8}
-    shutil.rmtree(pictures / "pile" / "out")
-    shutil.rmtree(pictures / "pile" / "out2")
-    assert (contents(pictures / "examples"), contents(pictures / "pile")) == before

@@ -69,20 +69,6 @@ def test_a_table_with_a_few_labels_is_labelled(solved):
     assert sum(kind in ("weather", "cooking") for kind in unknown) > 0.8 * len(unknown)
 
 
-def test_items_have_their_texts_and_details_the_other_columns(solved):
-    client, _, truth = solved
-    item = items_of(client)["t1"]
-    assert (item["text"], item["is_cut"]) == (KINDS["refund"][0], False)
-    full = client.get(f"/items/{item['id']}").json()
-    assert full["text"] == KINDS["refund"][0]
-    assert full["columns"] == {"id": "t1", "label": "refund", "customer": "customer 0"}
-    assert len(full["nearest"]) == 5
-    near = {one["id"]: one["name"] for one in items_of(client).values()}
-    assert truth[near[full["nearest"][0]]] == "refund"
-    answer = client.get(f"/pictures/{item['id']}")
-    assert (answer.status_code, "are texts" in answer.json()["error"]) == (404, True)
-
-
 def test_search_looks_in_texts_without_case_and_at_names(solved):
     client, _, truth = solved
 
@@ -145,20 +131,6 @@ def test_a_label_follows_its_text_to_another_row(tmp_path):
     assert client.get("/project").json()["undo"] == "3 items labelled meals"
     client.post("/undo")
     assert {one["class"] for one in items_of(client).values()} == {None}
-    project.close()
-
-
-def test_rows_of_the_same_text_are_items_of_their_own(tmp_path):
-    texts = ["my card was stolen", "where is my money", "my card was stolen", "my card was stolen"]
-    (tmp_path / "t.csv").write_text("text\n" + "\n".join(texts) + "\n")
-    project, client = opened(tmp_path / "t.csv")
-    numbers = [one["id"] for one in items_of(client).values()]
-    assert len(set(numbers)) == 4
-    card = client.post("/classes", json={"name": "card"}).json()["id"]
-    client.post("/labels", json={"items": numbers[:1], "class": card})
-    project.close()
-    project, client = opened(tmp_path / "t.csv")  # also after it was stored
-    assert [one["class"] for one in items_of(client).values()] == [card, None, None, None]
     project.close()
 
 
