@@ -92,18 +92,6 @@ def test_names_that_are_no_text_are_found_by_what_the_tables_call_them(tmp_path,
     assert {row["path"]: row["label"] for row in rows_of(tmp_path / "out" / "labels.csv")}["caf\\udce9.png"] == "across"
 
 
-def test_items_of_a_table_are_corrected_by_their_names(tmp_path, handful):
-    rows = ["path,f1,f2,label", "e1,0,1,a", "e2,0.1,1,a", "e3,1,0,b", "e4,1,0.1,b"]
-    rows += [f"p{i},{0.01 * i},1," for i in range(6)] + [f"q{i},1,{0.01 * i}," for i in range(6)]
-    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
-    (tmp_path / "c.csv").write_text("path,label\np0,b\nrow 3,a\n")
-    assert_refused(handful("label", "t.csv", "--corrections", "c.csv"), "'row 3', which the corrections name, is not")
-    (tmp_path / "c.csv").write_text("path,label\np0,b\n")
-    done = handful("label", "t.csv", "-o", "out", "--corrections", "c.csv", "--json")
-    assert done.returncode == 0, done.stderr
-    assert labels_of(tmp_path / "out")["p0"] == "b"
-
-
 def test_corrections_that_cannot_be_used_are_refused_and_nothing_is_said(folder, handful):
     write_json(folder / "c.json", left0="right")
     write_json(folder / "all.json", **dict.fromkeys(labels_of(folder / "out"), "left"))

@@ -52,16 +52,6 @@ def out(tmp_path, handful):
     return tmp_path / "out"
 
 
-def test_the_tables_and_the_record_hold_the_groups(out, handful):
-    number = {"hen": "1", "owl": "2"}
-    for row in rows_of(out / "labels.csv"):
-        assert row["group"] == number.get(kind_of(row), ""), row
-    said = json.loads(handful(*LABEL, "--overwrite", "--json").stdout)
-    assert [(g["number"], g["size"]) for g in said["groups"]] == [(1, 12), (2, 8)]
-    assert {name.rstrip("0123456789") for name in said["groups"][1]["items"]} == {"owl"}
-    assert [[name for name, _ in g["items"]] for g in record_of(out)["groups"]] == [g["items"] for g in said["groups"]]
-
-
 def test_sentences_count_the_groups_and_those_in_none():
     for sizes, unknown, sentence in [
         ([12], 12, "The 12 unknowns fall into one group of 12."),

