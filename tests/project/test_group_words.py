@@ -67,14 +67,6 @@ def test_tables_record_and_json_have_the_names(labelled, tmp_path):
         assert {row["group_name"] for row in csv.DictReader(file)} == {*names.values(), ""}
 
 
-def test_items_without_texts_have_numbered_groups_as_before():
-    plain = label(texts=False)
-    assert [group.name for group in plain.groups] == ["group 1", "group 2"]
-    assert "group_name" not in table_of(plain)
-    assert not any("By their words" in line for line in plain.sentences)
-    assert words_of_classes(plain) == {}
-
-
 def test_words_of_classes_come_from_labels_and_examples(labelled):
     words = words_of_classes(labelled)
     assert list(words) == ["light", "money"]
@@ -86,20 +78,6 @@ def test_words_of_classes_come_from_labels_and_examples(labelled):
 
 def test_a_group_without_telling_words_keeps_its_number():
     assert with_words([Group(1, np.array([0, 1]), 0.5)], ["", "\0", "other"])[0].name == "group 1"
-
-
-def test_many_groups_are_not_all_listed():
-    groups = [Group(k, np.array([k]), 0.5, words=[f"word{k}"]) for k in range(1, 21)]
-    line = groups_in_words(groups, 20)[1]
-    assert line.endswith("group 6 (word6) and 14 more.")
-    mixed = [
-        Group(k, np.arange(4), 0.5, parts=[Group(1, np.arange(2), 0.5), Group(2, np.arange(2, 4), 0.5)])
-        for k in range(1, 7)
-    ]
-    assert groups_in_words(mixed, 24)[-2:] == [
-        "Group 4 looks like 2 kinds, of 2 and 2.",
-        "2 more groups look like several kinds.",
-    ]
 
 
 def test_groups_that_are_split_or_joined_get_words_of_their_own():

@@ -145,15 +145,6 @@ def test_parts_without_paths_are_named_by_their_rows_and_carry_other_columns(fol
     assert labels["closest_2"].to_pylist() == ["mine"] * sum(SIZES)
 
 
-def test_a_small_folder_of_parts_is_labelled_as_ever(folder, handful, rows, monkeypatch):
-    monkeypatch.setattr(in_parts, "MIN_LARGE_PILE_ROWS", sum(SIZES))
-    for number, size in enumerate(SIZES):
-        write(folder / f"parts/part-{number:05d}.parquet", rows[2][: size // 20])
-    label(handful, "--method", "simpleshot", "--export", "coco")
-    names = {"coco.json", "labels.csv", "labels.parquet", "model.safetensors", "report.html", "results.json"}
-    assert {*contents(folder / "out")} == {*names, "project.sqlite", ".lock.sqlite"}
-
-
 # Runs that do not come to their end
 
 KILLED = """

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 from piles import assert_refused
-from pyarrow import parquet
 
 from handful import load
 from handful.features import FeatureTable, digits, write
@@ -61,19 +60,6 @@ def test_only_labels_that_reach_the_precision_are_kept(tables, plain):
     assert [group.size for group in strict.groups] == [group.size for group in plain.groups]
 
 
-def test_a_low_precision_changes_nothing_and_wrong_ones_are_refused(tables, plain):
-    lenient = label_items(*tables[:2], precision=0.2)
-    assert lenient.labels.tolist() == plain.labels.tolist()
-    assert "All labels are kept" in lenient.decision
-    for options, sentence in [
-        ({"precision": 90}, "precision is 90: give a number between 0 and 1"),
-        ({"precision": 0.9, "unknown_rate": 0.1}, "unknown_rate and precision both say what is unknown"),
-        ({"precision": 0.9, "method": "knn"}, "knn gives no probabilities, which precision needs"),
-    ]:
-        with pytest.raises(ValueError, match=sentence):
-            label_items(*tables[:2], **options)
-
-
 # What is said
 
 
@@ -88,19 +74,6 @@ def test_every_labelling_says_how_many_labels_should_be_right(folder, handful, p
         assert f"{name} {expected.labels} about {number} {100 * expected.precision:.0f} %" in lines
         assert f'<th scope="row">{name}' in page
     assert f'<span dir="auto">Of {labels} labels about {right:.0f} should be right.</span>' in page
-
-
-def test_machines_are_told_it_too(folder, handful, tables):
-    strict = label_items(*tables[:2], precision=0.9)
-    said = json.loads(label(handful, "--precision", 0.9, "--json").stdout)
-    assert said["expected_precision"] == pytest.approx(strict.expected_precision)
-    assert said["set_aside"] == strict.set_aside.sum() > 0
-    assert said["expected_by_class"]["two"] == pytest.approx(strict.expected_precision_by_class["two"]._asdict())
-    assert said["expected_in_words"] in strict.sentences
-    assert "as --precision says" in said["decided"]
-    assert parquet.read_table(folder / "out/labels.parquet")["label"].to_pylist() == strict.labels.tolist()
-    done = json.loads(label(handful, "--method", "knn", "--json", "--overwrite").stdout)  # its scores only rank
-    assert (done["expected_precision"], done["expected_in_words"], done["expected_by_class"]) == (None,) * 3
 
 
 def test_where_nothing_reaches_it_nothing_is_labelled_and_it_says_what_to_do(tables, plain):
