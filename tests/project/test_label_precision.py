@@ -48,18 +48,6 @@ def words(text):
     return " ".join(text.split())
 
 
-def test_only_labels_that_reach_the_precision_are_kept(tables, plain):
-    strict = label_items(*tables[:2], precision=0.9)
-    assert strict.expected_precision >= 0.9
-    assert 0 < (~strict.unknown).sum() < (~plain.unknown).sum()
-    right = strict.labels == tables[2]
-    assert right[~strict.unknown].mean() >= 0.85
-    np.testing.assert_array_equal(strict.likely_unknown, plain.unknown)
-    assert strict.model.unknown_[-150:].tolist() == strict.unknown.tolist()
-    assert strict.model.transduction_[-150:].tolist() == strict.labels.tolist()
-    assert [group.size for group in strict.groups] == [group.size for group in plain.groups]
-
-
 # What is said
 
 
@@ -106,12 +94,10 @@ def test_a_model_holds_to_it(tables, tmp_path):
 def test_predict_takes_a_precision_of_its_own(folder, handful):
     label(handful)
     arguments = ("predict", "out/model.safetensors", "pile.parquet")
-    every, strict = (json.loads(handful(*arguments, *more, "--json").stdout) for more in ((), ("--precision", 0.95)))
-    assert strict["expected_precision"] >= 0.95 > every["expected_precision"]
-    kept = [row for row in strict["items"] if row["label"] != "unknown"]
-    assert np.mean([row["confidence"] for row in kept]) == pytest.approx(strict["expected_precision"])
-    done = handful(*arguments, "--precision", 0.95, "-o", "new.csv")
-    assert f"Of {len(kept)} labels" in words(done.stdout)
+    strict = json.loads(handful(*arguments, "--precision", 0.95, "--json").stdout)
+    kept = [row["confidence"] for row in strict["items"] if row["label"] != "unknown"]
+    assert np.mean(kept) == pytest.approx(strict["expected_precision"])
+    assert 0.95 <= strict["expected_precision"] < 1
     assert_refused(handful(*arguments, "--precision", 2), "the precision is 2")
 
 

@@ -179,12 +179,6 @@ def test_a_saved_model_labels_new_texts(folder, out, handful, tmp_path):
     (tmp_path / "a.txt").write_text("my bank card\nis gone")
     done = handful("predict", model, "a.txt")
     assert (done.stdout.split("\t")[0], done.stdout.split("\t")[-1]) == ("card", "my bank card is gone\n")
-    (tmp_path / "both").mkdir()
-    (tmp_path / "both" / "a.txt").write_text("will it rain")
-    (tmp_path / "both" / "b.png").write_bytes(b"a picture beside it")
-    assert handful("predict", model, "both").stdout.startswith("weather\t")
-    assert handful("predict", model, "both", "a.txt").stdout.count("\n") == 2
-    assert_refused(handful("predict", model, "both/b.png"), "b.png", "made from texts")
     assert_refused(handful("predict", model, "a.txt", "new.csv"), "'new.csv' is not a text")
 
 

@@ -1,13 +1,10 @@
 """The figures of a result: the data in their axes are those of the result."""
 
-import sys
-
 import numpy as np
 import pytest
 from PIL import Image
 
 import handful
-from handful.engines.share_statistics import TRIED_SHARES
 from handful.features import Protocol, digits, draw
 from handful.report.plots import draw_result
 
@@ -81,25 +78,6 @@ def test_groups_are_bars_and_pictures_are_put_beside_them_and_on_the_map(result,
     assert len(typical) == sum(min(group.size, 8) for group in result.groups)
 
 
-def test_wrong_pictures_are_named(result):
-    with pytest.raises(ValueError, match=r"there are 2 pictures for 140 items"):
-        result.plot(pictures=["a.jpg", "b.jpg"])
-    with pytest.raises(ValueError, match="give one path, image or array for each item"):
-        result.plot(pictures="folder")
-    with pytest.raises(ValueError, match="whole pile"):
-        result.groups.plot(pictures=["a.jpg"])
-    with pytest.raises(ValueError, match=r"shape \[3, 8, 8\]"):
-        result.plot(pictures=np.zeros((len(result), 3, 8, 8)))
-
-
-def test_scores_that_are_not_finite_and_a_threshold_far_away(result):
-    ranks = solved(method="knn")
-    ranks.outlier_scores = np.r_[np.inf, -np.inf, np.nan, ranks.outlier_scores[3:]]
-    axes = panels(ranks.at(1e9).plot())["scores"]
-    assert sum(bar.get_height() for bar in axes.patches) == len(ranks)
-    assert not axes.lines  # the threshold is beyond
-
-
 def test_a_share_that_was_given_and_a_pile_without_features_have_fewer_panels(result):
     told = solved(outlier_share=0.3)
     assert list(panels(told.plot())) == ["counts", "scores", "map"]
@@ -107,26 +85,4 @@ def test_a_share_that_was_given_and_a_pile_without_features_have_fewer_panels(re
     assert result.plot()._repr_png_().startswith(b"\x89PNG")  # as a cell shows it
 
 
-def test_without_matplotlib_the_install_command_is_named(monkeypatch):
-    result = solved()
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r'pip install "handful\[plots\]"'):
-        result.plot()
-    with pytest.raises(ImportError, match=r'pip install "handful\[plots\]"'):
-        result.groups.plot()
-    assert "should be right" in result._repr_html_()  # needs none
-
-
 # ---- what the picture of the share is drawn from
-
-
-def test_results_keep_the_posterior_that_their_interval_is_of():
-    tasks = draw(*digits(), Protocol(), seed=2, tasks=3).task
-    for method in ("eol_kdo", "eol", "knn", "simpleshot+knn"):
-        batch = handful.solve(tasks, method=method)
-        assert batch.outlier_share_posterior.shape == (3, len(TRIED_SHARES))
-        for i in range(3):
-            above = batch[i].outlier_share_posterior
-            np.testing.assert_array_equal(above, batch.outlier_share_posterior[i])
-            below = np.interp(batch[i].outlier_share_interval, [0, *TRIED_SHARES, 1], [0, *(1 - above), 1])
-            np.testing.assert_allclose(below, [0.1, 0.9], atol=1e-6)

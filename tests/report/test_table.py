@@ -8,7 +8,7 @@ import pytest
 
 import handful
 from handful.features import Protocol, digits, draw
-from handful.solving.groups import Group, Groups, with_words
+from handful.solving.groups import Groups
 from handful.utils.shares_in_words import percent
 
 HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "{title}", "日本 & co"]
@@ -97,29 +97,3 @@ def test_a_batch_is_a_row_for_each_task(episodes):
     assert "5 more tasks" in many._repr_html_()
     with pytest.raises(ValueError, match=r"a plot is of one task: take result\[i\]"):
         batch.plot()
-
-
-def test_many_classes_and_many_items_give_a_short_table():
-    rng = np.random.default_rng(0)
-    support = rng.normal(size=(1000, 16))
-    pile = np.repeat(support, [5] * 10 + [1] * 990, axis=0)
-    names = [f"class {'x' * 500} {i:04}" for i in range(1000)]
-    result = handful.solve(support, names, pile, method="simpleshot", threshold=2.0)
-    html = result._repr_html_()
-    assert "988 more classes with 988 items" in html
-    assert len(html) < 10_000
-    pile = rng.normal(size=(5000, 16)).astype(np.float32)
-    result = handful.solve(support[:4].astype(np.float32), list("aabb"), pile, method="simpleshot")
-    assert "result.groups finds them" in result._repr_html_()  # grouping takes too long for the end of a cell
-    assert "groups" not in result.__dict__
-
-
-def test_groups_are_a_list_and_words_name_them(result):
-    assert isinstance(result.groups, list)
-    assert Groups() == []
-    assert result.groups == list(result.groups)
-    assert result.find_groups(detail=-2) != result.groups
-    texts = [*["send my parcel"] * 3, *["rain and wind tomorrow"] * 4]
-    group = Group(1, np.arange(3, 7), 0.9)
-    name = Tables(with_words([group], texts)._repr_html_()).rows[1][0]
-    assert re.match("group 1: (rain|wind|tomorrow)", name)
