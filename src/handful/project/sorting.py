@@ -44,10 +44,7 @@ def sorted_files(folder: Path) -> list[Path]:
 
 
 def check_replaced(folder: Path, files: Sequence[Path]) -> None:
-    """Raise ValueError if a folder of sorted files, which will be replaced, holds anything but links and copies.
-
-    files: those of the pile and of the examples.
-    """
+    """Raise ValueError if a folder that will be replaced holds anything but links to these files and copies."""
     copies = [path for path in sorted_files(folder) if not path.is_symlink()]
     within = folder.resolve()
     kept = [file for file in files if within not in file.resolve().parents] if copies else []
@@ -61,10 +58,7 @@ def check_replaced(folder: Path, files: Sequence[Path]) -> None:
 
 
 def sort_files(items: FeatureTable, places: Sequence[Path], how: str, missing: list[Path] | None = None) -> None:
-    """Put a copy of each file, or a link to it, where `plan_places` says: in a folder that does not exist yet.
-
-    missing: gets the places of files that cannot be opened, which otherwise is an error.
-    """
+    """Copy or link each file to its place. missing: gets the places of files that cannot be opened, else an error."""
     for file, place in zip(items.files or (), places, strict=True):
         try:
             source = open(file if items.opener is None else items.opener(str(file)), "rb")  # noqa: SIM115
