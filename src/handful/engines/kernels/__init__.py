@@ -1,9 +1,9 @@
 """The kernels in C: a small shared library without Python's API, called on the memory of NumPy's arrays.
 
-It holds `descend`, `prepare` and `density`, each for float32 and float64, and on x86-64 for three levels of the
-processor. They do what the array code does, one task at a time with its features in the cache. A call releases Python's
-lock, and `handful.solving` distributes tasks over threads. `hatch_build.py` compiles the library when the package is
-installed. Without it, for torch, and with backend="array", the array code does the work.
+It holds `prepare`, `descend`, `density`, `hide` and `look`, for float32 and float64, and on x86-64 for three levels of
+the processor. They do what the array code does, one task at a time with its features in the cache. A call releases
+Python's lock, and `handful.solving` distributes tasks over threads. `hatch_build.py` compiles the library when the
+package is installed. Without it, for torch, and with backend="array", the array code does the work.
 """
 
 from __future__ import annotations
