@@ -117,8 +117,8 @@ def test_all_four_figures_equal_scikit_learn_on_every_task(batch):
         np.testing.assert_allclose(found[name], values, rtol=1e-12, err_msg=name)
 
 
-@loop("recall", [0.01, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0])
-@loop("outliers", [1, 3, 10, 20, 30, 100])
+@loop("recall", [0.01, 0.3, 0.7, 0.9, 0.95, 1.0])
+@loop("outliers", [1, 10, 30, 100])
 def test_precision_at_recall_reaches_recalls_that_land_on_the_target(recall, outliers):
     """9 of 10 outliers is a recall of 0.9, not a hair below it."""
     rng = np.random.default_rng(outliers)
@@ -138,14 +138,6 @@ def test_infinite_scores_rank_at_the_ends():
     assert metrics.precision_at_recall(infinite, outlier) == sklearn_precision_at_recall(finite, outlier)
 
 
-@loop("dtype", [np.float16, np.float32, np.int8, np.uint8, bool])
-def test_scores_of_any_real_type_are_ranked_as_they_are(dtype):
-    rng = np.random.default_rng(3)
-    scores, outlier = rng.integers(0, 5, (6, 40)).astype(dtype), rng.random((6, 40)) < 0.4
-    expected = each(sklearn_auroc, scores.astype(float), outlier)
-    np.testing.assert_allclose(metrics.auroc(scores, outlier), expected, rtol=1e-12)
-
-
 # Degenerate tasks
 
 
@@ -162,11 +154,6 @@ def test_figures_are_nan_only_where_a_task_cannot_define_them():
     np.testing.assert_allclose(found["aupr"], [1.0, nan, 1.0])
     np.testing.assert_allclose(found["prec@0.9"], [1.0, nan, 1.0])
     np.testing.assert_allclose(area, [nan, nan, 1 / 2])
-
-
-def test_a_batch_of_no_tasks_gives_no_figures():
-    found = metrics.figures(np.zeros((0, 4, 2)), np.zeros((0, 4)), np.zeros((0, 4), dtype=int))
-    assert {name: value.shape for name, value in found.items()} == dict.fromkeys(found, (0,))
 
 
 # Decisions and probabilities
@@ -255,14 +242,7 @@ FIGURES = {
     "false_unknown": lambda p, s, y: metrics.false_unknown(s > 0.5, y == -1),
     "oscr": metrics.oscr,
     "calibration_error": lambda p, s, y: metrics.calibration_error(np.clip(s, 0, 1), y == -1),
-    **{
-        f"figures {name}": lambda p, s, y, name=name: metrics.figures(p, s, y)[name]
-        for name in ("accuracy", "auroc", "aupr", "prec@0.9")
-    },
-    **{
-        f"decisions {name}": lambda p, s, y, name=name: metrics.decision_figures(p, s > 0.5, y)[name]
-        for name in ("unknown_f1", "balanced_accuracy", "false_unknown")
-    },
+    "balanced_accuracy": lambda p, s, y: metrics.decision_figures(p, s > 0.5, y)["balanced_accuracy"],
 }
 
 
@@ -295,43 +275,31 @@ def test_neither_the_other_tasks_nor_the_order_of_queries_matters_and_arguments_
 
 SCORES, MASK, TRUTH = np.zeros((2, 3)), np.array([[True, False, False]] * 2), np.array([[-1, 0, 1]] * 2)
 PROBABILITIES = np.full((2, 3, 2), 0.5)
-
-
-OUTLIER_FIGURES = (metrics.auroc, metrics.aupr, metrics.precision_at_recall)
-WITH_PROBABILITIES = (metrics.figures, metrics.oscr, lambda p, s, y: metrics.accuracy(p, y))
 REFUSALS = [
-    *[(figure, arguments, message) for figure in OUTLIER_FIGURES for arguments, message in [
-        ((SCORES, MASK[0]), r"scores has shape \(2, 3\) but outlier has shape \(3,\); give"),
-        ((SCORES, MASK.astype(np.int64)), r"outlier has dtype int64; give a boolean mask.*truth == -1"),
-        ((SCORES[None], MASK[None]), r"outlier has shape \(1, 2, 3\); give \[Q\].*\[B, Q\]"),
-        ((SCORES[:, :0], MASK[:, :0]), r"outlier has shape \(2, 0\); .*Q >= 1"),
-        ((SCORES * 1j, MASK), "scores has dtype complex128; give real numbers"),
-        ((np.array([[0, 0, 0], [0, np.nan, np.nan]]), MASK), "scores holds 2 NaN, the first at task 1, query 1; .*why"),
-    ]],
-    *[(figure, arguments, message) for figure in WITH_PROBABILITIES for arguments, message in [
-        ((PROBABILITIES[..., 0], SCORES, TRUTH), r"probabilities has shape \(2, 3\) but truth has shape \(2, 3\)"),
-        ((PROBABILITIES, SCORES[0], TRUTH[0]), r"probabilities has shape \(2, 3, 2\) .*give .* as \[B, Q, N\]"),
-        ((PROBABILITIES[..., :0], SCORES, TRUTH), r"probabilities has shape \(2, 3, 0\)"),
-        ((PROBABILITIES, SCORES, np.where(TRUTH == 1, 2, TRUTH)), r"truth runs from -1 to 2; with 2 .* 0 to 1, and -1"),
-        ((PROBABILITIES, SCORES, np.where(TRUTH == -1, -2, TRUTH)), r"truth runs from -2 to 1"),
-        ((PROBABILITIES, SCORES, TRUTH.astype(float)), "truth has dtype float64; give integer labels"),
-        ((PROBABILITIES * np.nan, SCORES, TRUTH), "probabilities holds 12 NaN, the first at task 0, query 0"),
-    ]],
-    *[(figure, arguments, message) for figure in WITH_PROBABILITIES[:2] for arguments, message in [
-        ((PROBABILITIES, SCORES * np.nan, TRUTH), "scores holds 6 NaN"),
-        ((PROBABILITIES, SCORES[:, :2], TRUTH), r"scores has shape \(2, 2\) but truth has shape \(2, 3\)"),
-    ]],
+    (metrics.auroc, (SCORES, MASK[0]), r"scores has shape \(2, 3\) but outlier has shape \(3,\); give"),
+    (metrics.auroc, (SCORES[None], MASK[None]), r"outlier has shape \(1, 2, 3\); give \[Q\].*\[B, Q\]"),
+    (metrics.auroc, (SCORES[:, :0], MASK[:, :0]), r"outlier has shape \(2, 0\); .*Q >= 1"),
+    (metrics.aupr, (SCORES, MASK.astype(np.int64)), r"outlier has dtype int64; give a boolean mask.*truth == -1"),
+    (metrics.aupr, (SCORES * 1j, MASK), "scores has dtype complex128; give real numbers"),
+    (metrics.precision_at_recall, (np.array([[0, 0, 0], [0, np.nan, np.nan]]), MASK),
+     "scores holds 2 NaN, the first at task 1, query 1; .*why"),
+    (metrics.accuracy, (PROBABILITIES[..., 0], TRUTH), r"probabilities has shape \(2, 3\) but truth has shape"),
+    (metrics.accuracy, (PROBABILITIES[..., :0], TRUTH), r"probabilities has shape \(2, 3, 0\)"),
+    (metrics.accuracy, (PROBABILITIES, TRUTH.astype(float)), "truth has dtype float64; give integer labels"),
+    (metrics.figures, (PROBABILITIES, SCORES[0], TRUTH[0]),
+     r"probabilities has shape \(2, 3, 2\) .*give .* as \[B, Q, N\]"),
+    (metrics.figures, (PROBABILITIES, SCORES, np.where(TRUTH == 1, 2, TRUTH)),
+     r"truth runs from -1 to 2; with 2 .* 0 to 1, and -1"),
+    (metrics.figures, (PROBABILITIES, SCORES[:, :2], TRUTH), r"scores has shape \(2, 2\) but truth has shape \(2, 3\)"),
+    (metrics.oscr, (PROBABILITIES * np.nan, SCORES, TRUTH), "probabilities holds 12 NaN, the first at task 0, query 0"),
+    (metrics.oscr, (PROBABILITIES, SCORES * np.nan, TRUTH), "scores holds 6 NaN"),
     (metrics.unknown_f1, (SCORES, MASK), "unknown has dtype float64; give a boolean mask"),
-    (metrics.unknown_f1, (MASK[0], MASK), r"unknown has shape \(3,\) but outlier has shape \(2, 3\)"),
-    (metrics.false_unknown, (SCORES, MASK), "unknown has dtype float64; give a boolean mask"),
     (metrics.decision_figures, (PROBABILITIES, MASK[0], TRUTH), r"unknown has shape \(3,\) but truth has shape"),
     (metrics.open_set_balanced_accuracy, (TRUTH, TRUTH, 1), "predicted runs from -1 to 1; with 1 classes"),
     (metrics.open_set_balanced_accuracy, (MASK, TRUTH, 2), "predicted has dtype bool; give integer labels"),
     *[(metrics.precision_at_recall, (SCORES, MASK, recall), "recall is .*; give") for recall in (0, 1.1, np.nan)],
-    *[(metrics.calibration_error, (SCORES, MASK, bins), "bins is .*; give a whole number") for bins in (0, -3, 2.5)],
+    *[(metrics.calibration_error, (SCORES, MASK, bins), "bins is .*; give a whole number") for bins in (0, 2.5)],
     (metrics.calibration_error, (SCORES - 1, MASK), r"p_unknown runs from -1.0 to -1.0; give .* in \[0, 1\]"),
-    (metrics.calibration_error, (SCORES + 1.5, MASK), r"p_unknown runs from 1.5 to 1.5"),
-    (metrics.calibration_error, (SCORES * np.nan, MASK), "p_unknown holds 6 NaN"),
 ]  # fmt: skip
 
 
@@ -339,6 +307,3 @@ REFUSALS = [
 def test_wrong_arguments_are_refused_with_what_is_wrong(figure, arguments, message):
     with pytest.raises(ValueError, match=message):
         figure(*arguments)
-
-
-# The module itself

@@ -75,45 +75,37 @@ def short(count, *rest):
     return SUPPORT[:count, :2], *rest
 
 
-EMPTY = ([], np.empty((0, DIMENSION)), pd.DataFrame(), pd.DataFrame(columns=list("ab")), pl.DataFrame())
-TEXTS = ([["1", "2.5"]], np.array([["1", "2.5"]]), np.array([[b"1", b"2.5"]]), [["1", "red"]], [[1, "2"]])
-NO_NUMBERS = (["x", "y"], ["1", "2"], [[1.0], [2.0]], np.ones(2, "datetime64[ms]"))
+EMPTY = ([], np.empty((0, DIMENSION)), pd.DataFrame(columns=list("ab")), pl.DataFrame())
+TEXTS = ([["1", "2.5"]], np.array([[b"1", b"2.5"]]), [[1, "2"]])
+NO_NUMBERS = (["1", "2"], [[1.0], [2.0]], np.ones(2, "datetime64[ms]"))
 MISSING_LABELS = [
     ([0, 0, -1, 1, 2, 2], "-1"),
-    ([0, 0, None, 1, 2, 2], "-1"),
     ([0.0, 0.0, None, 1.0, 2.0, 2.0], "nan"),
     ([0, 0, np.nan, 1, 2, 2], "nan"),
-    (["a", "a", np.nan, "b", "c", "c"], "None"),
-    (np.array(["a", "a", "unknown", "b", "c", "c"]), "'unknown'"),
     (pd.Series(["a", "a", pd.NA, "b", "c", "c"], dtype=object), "None"),
     (pd.Series([0, 0, None, 1, 2, 2], dtype="Int64"), "-1|nan"),
     (pl.Series(["a", "a", None, "b", "c", "c"]), "None"),
-    (pl.Series([0, 0, None, 1, 2, 2]), "nan"),
-    (["a", "a", -1, "b", "c", "c"], "None"),
-    *((["a", "a", word, "b", "c", "c"], repr(word)) for word in ("", " ", "nan", "NaN", "<NA>", "-1", "-2", "Unknown")),
+    *((["a", "a", word, "b", "c", "c"], repr(word)) for word in (" ", "NaN", "<NA>", "-1", "-2", "Unknown")),
 ]
 REFUSALS = [  # the beginning of the sentence, and what it is the answer to
     *[(rf"^{name} contains {said} at row 4, column 2", task(**{name: spoiled(x, (4, 2), value)}))
       for name, x in (("support", SUPPORT), ("query", QUERY))
-      for value, said in ((np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity"))],
+      for value, said in ((np.nan, "NaN"), (-np.inf, "infinity"))],
     *[(r"^query contains NaN at row 1, column 0", task(*short(6, LABELS, query))) for query in (
         pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": [1.0, 2.0]}),
         pl.DataFrame({"a": [1, None], "b": [1.0, 2.0]}), [[1.0, 1.0], [None, 2.0]],
         np.ma.masked_array([[1.0, 1.0], [5.0, 2.0]], mask=[[False, False], [True, False]]),
     )],
-    (r"^query contains infinity at row 1, column 0",
-     task(query=spoiled(spoiled(QUERY, (1, 0), np.inf), (2, 0), -np.inf))),
     (r"^query contains NaN at task 1, row 3, column 7",
      task(SUPPORTS, LABEL_ROWS, spoiled(QUERIES, (1, 3, 7), np.nan))),
-    (r"^query has values so large that their squares overflow", task(query=np.full((3, DIMENSION), 1e308))),
     (r"^query has values so large that their squares overflow",
      task(SUPPORT.astype("f4"), query=np.full((3, DIMENSION), 1e30, "f4"))),
     *[(r"^query is empty.*: it has no items", task(query=nothing)) for nothing in EMPTY],
-    *[(r"^support is empty.*: it has no items", task(nothing, [])) for nothing in EMPTY],
+    (r"^support is empty.*: it has no items", task([], [])),
     (r"^support is empty, shape \(6, 0\): it has no features", task(np.empty((6, 0)), query=np.empty((9, 0)))),
     (r"^support is empty, shape \(0, 6, 8\): it has no tasks", task(np.empty((0, 6, 8)), query=np.empty((0, 9, 8)))),
     *[(rf"^query has {len(shape)} dimensions, shape .*: rows of features are needed", task(query=np.ones(shape)))
-      for shape in ((8,), (1, 1, 9, 8), ())],
+      for shape in ((8,), (1, 1, 9, 8))],
     (r"^query is missing", solving(SUPPORT, LABELS, None)),
     (r"^query is not a rectangular table of numbers", task(*short(6, LABELS, [[1.0, 2.0], [3.0]]))),
     *[(r"^query is not a rectangular table of numbers: it holds text. Convert", task(*short(6, LABELS, text)))
@@ -121,10 +113,8 @@ REFUSALS = [  # the beginning of the sentence, and what it is the answer to
     *[(r"^query has a column 'colour' that is not numeric: leave it out",
        task(*short(6, LABELS, frame({"size": [1.0, 2.0], "colour": column}))))
       for frame in (pd.DataFrame, pl.DataFrame) for column in NO_NUMBERS],
-    *[(r"^query has dtype (date|time).*: numbers are needed", task(query=np.ones((3, 8), "int64").astype(dtype)))
-      for dtype in ("datetime64[D]", "timedelta64[D]")],
-    *[(r"^support is sparse: .*\.toarray\(\)", task(sparse(SUPPORT)))
-      for sparse in (scipy.sparse.csr_matrix, scipy.sparse.coo_array)],
+    (r"^query has dtype date.*: numbers are needed", task(query=np.ones((3, 8), "int64").astype("datetime64[D]"))),
+    (r"^support is sparse: .*\.toarray\(\)", task(scipy.sparse.csr_matrix(SUPPORT))),
     (r"^Complex data not supported: support has dtype complex128", task(SUPPORT + 0j)),
     (r"^support has 8 features per item and query has 7: .*same backbone", task(query=QUERY[:, :7])),
     (r"^support has shape \(2, 6, 8\) and query \(3, 9, 8\): ",
@@ -136,26 +126,19 @@ REFUSALS = [  # the beginning of the sentence, and what it is the answer to
     (r"^support label 5 of task 1 is -1, ", task(SUPPORTS, spoiled(LABEL_ROWS, (1, 5), -1), QUERIES)),
     *[(rf"^labels are of several types or of an unknown label type \({culprit}\)", task(labels=labels))
       for labels, culprit in [
-          (["a", 1, "b", "b", "c", "c"], "int"), (["a", 1.5, "b", "b", "c", "c"], "float"),
-          (pd.Series(["a", 1, "b", "b", "c", "c"]), "int"), (np.array([b"a"] * 6), "bytes"),
+          (["a", 1, "b", "b", "c", "c"], "int"), (np.array([b"a"] * 6), "bytes"),
       ]],
     (r"^labels are a single NoneType: give a list", solving(SUPPORT, None, QUERY, method="eol")),
     (r"^labels are a single str", task(labels="abcabc")),
-    (r"^labels are a single .*iterator", task(labels=iter(LABELS))),
     (r"^labels are not one for each item", task(labels=[[0], [0, 1]])),
     (r"^labels have dtype datetime64", task(labels=np.array(["2020-01-01"] * 6, dtype="datetime64[D]"))),
-    (r"^labels have dtype complex128", task(labels=np.array([1j] * 6))),
-    (r"^label 9223372036854775808 does not fit a 64-bit integer", task(labels=np.array([2**63] * 6, dtype=np.uint64))),
     (r"^label 1180591620717411303424 does not fit a 64-bit integer", task(labels=[2**70] * 3 + [1] * 3)),
     (r"^labels have shape \(7,\) but there are 6 support items", task(labels=[0] * 7)),
     (r"^labels have shape \(6, 1\) but there are 6 support items: .*\(6,\)", task(labels=LABELS[:, None])),
-    (r"^labels have shape \(6,\) but there are 2 tasks of 6 .*: .*\(2, 6\)", task(SUPPORTS, LABELS, QUERIES)),
     (r"^labels have shape \(6, 2\) but there are 2 tasks of 6 .*\(2, 6\)", task(SUPPORTS, LABEL_ROWS.T, QUERIES)),
-    (r"^class 'dog' has no example in the support set: ", task(labels=NAMES[LABELS], classes=[*NAMES, "dog"])),
     (r"^class 3 has no example in the support set: ", task(classes=range(4))),
     (r"^class 2 has no example in the support set of task 1: ",
      task(SUPPORTS, spoiled(LABEL_ROWS, (1, slice(4, 6)), 1), QUERIES, classes=[0, 1, 2])),
-    (r"^label 2 in the support set is not among the classes \[0, 1\]", task(classes=[0, 1])),
     (r"^label 0 in the support set is not among the classes \['ant', 'bee', ", task(classes=NAMES)),
     (r"^task 1 has examples of 2 classes and task 0 of 3: .*solve_each",
      task(SUPPORTS, spoiled(LABEL_ROWS, (1, slice(4, 6)), 1), QUERIES)),
@@ -169,7 +152,6 @@ REFUSALS = [  # the beginning of the sentence, and what it is the answer to
     (r"^eol has no parameter 'stepz'; it has: .*steps", lambda: answer(stepz=3)),
     (r"^outlier_share has 3 values for 2 tasks: give one, or one for each task",
      lambda: answer(*TWO_TASKS, outlier_share=[0.2, 0.3, 0.4])),
-    (r"^outlier_share has 0 values for 2 tasks", lambda: answer(*TWO_TASKS, outlier_share=[])),
 ]  # fmt: skip
 
 
@@ -184,17 +166,12 @@ def test_what_cannot_be_used_is_refused_with_a_sentence(match, call):
 def test_torch_tensors_that_cannot_be_used_are_refused_too(torch):
     support, query = torch.tensor(SUPPORT), torch.tensor(QUERY)
     for other, match in [
-        (torch.ones(0, 8), r"^query is empty, shape \(0, 8\): it has no items"),
         (torch.tensor(spoiled(QUERY, (4, 2), np.nan)).bfloat16(), r"^query contains NaN at row 4, column 2"),
         (QUERY, r"^support and query must both be torch tensors, or neither"),
         (query.to_sparse(), r"^query is sparse: .*\.to_dense\(\)"),
-        (query + 0j, r"^Complex data not supported: query has dtype torch.complex128"),
     ]:
         with pytest.raises((ValueError, TypeError), match=match):
             Task(support, LABELS, other)
-
-
-# ---- rows without a direction
 
 
 # ---- how many classes, shots, queries
@@ -232,7 +209,7 @@ def test_labels_stay_what_they_are_however_they_are_held():
         result = answer(labels=labels, steps=5)
         assert result.labels.dtype.kind == "U"
         assert result.labels.tolist() == [*NAMES[TRUTH[:6]], *unknown]
-    for dtype in ("int8", "uint64", "Int64", "category"):
+    for dtype in ("uint64", "Int64", "category"):
         result = answer(labels=pd.Series(LABELS + 5).astype(dtype), steps=5)
         assert result.labels.dtype.kind == "i"
         assert result.labels.tolist() == [5, 5, 6, 6, 7, 7, -1, -1, -1]
@@ -362,8 +339,6 @@ def test_a_result_says_its_labels_confidence_and_table(result):
 
 def test_where_the_score_is_a_probability_confidence_is_that_of_the_decision():
     result = answer(method="eol")
-    assert result.unknown.any()
-    assert not result.unknown.all()
     p, known = result.p_unknown, result.probabilities.sum(axis=-1)
     joint = np.where(result.unknown, p, result.probabilities.max(axis=-1) / known * (1 - p))
     np.testing.assert_allclose(result.confidence, joint, rtol=1e-5)
@@ -384,7 +359,6 @@ def test_a_result_of_a_batch_is_indexed_by_task(method, preparation):
     options = {"method": method, "preparation": preparation, "base_mean": np.full(DIMENSION, 0.1)}
     options |= {"history": True, "steps": 4} if method == "eol" else {}
     whole = answer(*TWO_TASKS, **options)
-    assert repr(whole) == f"<Result: 2 tasks of 9 items, 33% unknown, 3 classes, by {method}>"
     assert len(whole) == len(list(whole)) == 2
     for i in (0, 1, -1, -2):
         alone = answer(*(part[i] for part in TWO_TASKS), **options)
@@ -399,7 +373,6 @@ def test_a_result_of_a_batch_is_indexed_by_task(method, preparation):
     assert whole[1].to_arrow().num_rows == len(QUERY)
     for call, error, match in [
         (lambda: whole[2], IndexError, r"^there is no task 2: there are 2, counted from 0"),
-        (lambda: whole[0:1], TypeError, r"'slice' object cannot be interpreted as an integer"),
         (lambda: whole[0][0], TypeError, r"^this is the result of one task"),
         (whole.to_arrow, ValueError, r"^a table is of one task: take result\[i\]"),
     ]:
@@ -411,7 +384,7 @@ def test_a_given_threshold_or_share_decides():
     scores = answer().outlier_scores
     for threshold in (0.05, 0.5, 0.99):
         np.testing.assert_array_equal(answer(threshold=threshold).unknown, scores > threshold)
-    for share in (0.01, 0.2, 1 / 3, 0.7, 0.99):
+    for share in (0.01, 1 / 3, 0.99):
         result, count = answer(method="knn", outlier_share=share), round(share * len(QUERY))
         assert set(np.flatnonzero(result.unknown)) == set(np.argsort(result.outlier_scores)[len(QUERY) - count :])
         assert result.outlier_share == pytest.approx(count / len(QUERY))
@@ -443,8 +416,6 @@ def test_solve_each_equals_solving_each_alone(torch, method):
         assert result.labels.dtype.kind == task.classes.dtype.kind
         assert type(result.probabilities) is type(task.query)
     assert solve_each([], method=method) == []
-    with pytest.raises(ValueError, match=r"^outlier_share has 2 values for 7 tasks"):
-        solve_each(tasks, method="eol", outlier_share=shares[:2])
 
 
 # ---- parameters
@@ -452,7 +423,7 @@ def test_solve_each_equals_solving_each_alone(torch, method):
 
 SHARE_RULE = '"auto", or a number between 0 and 1, .*or one for each task'
 WRONG = [
-    *(("eol", "outlier_share", value, SHARE_RULE) for value in (0.0, 1, np.nan, "0.3", None, True)),
+    *(("eol", "outlier_share", value, SHARE_RULE) for value in (1, "0.3", None)),
     ("eol", "b", 1.5, "a number between 0 and 1, both excluded, or None, or one for each task"),
     ("eol", "temperature", np.inf, "a number above 0"),
     ("eol", "steps", 2.5, "a whole number from 0"),
@@ -460,9 +431,7 @@ WRONG = [
     ("eol", "marginal_weight", "way", "one of 'ways', 'shots'"),
     ("eol", "learn", ("eta", "gamma"), "a tuple with some of 'prototypes', 'eta', 'delta'"),
     ("eol", "history", 1, "one of True, False"),
-    ("eol", "backend", "gpu", "one of 'auto', 'array'"),
     ("knn", "k", 0, "a whole number from 1, or None"),
-    ("simpleshot", "temperature", -1.0, "a number above 0"),
     ("solve", "dtype", "float16", "one of 'float32', 'float64'"),
     ("solve", "threshold", np.nan, "a number, or None"),
     ("solve", "threads", 0, "a whole number from 1, or None"),

@@ -1,6 +1,7 @@
 """The kernels in C do what the array code does, on every level of the processor and in threads."""
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 from dataclasses import fields
@@ -75,8 +76,14 @@ def test_without_a_library_the_array_code_gives_the_answers(monkeypatch):
     np.testing.assert_array_equal(result.probabilities, expected.probabilities)
 
 
-def test_a_library_of_another_platform_is_left_alone(tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_stale", [False, True])
+def test_a_library_of_another_platform_or_of_other_sources_is_left_alone(tmp_path, monkeypatch, is_stale):
     (tmp_path / "kernels.so").write_bytes(b"\x7fELF of another machine")
+    if is_stale:
+        if not LEVELS:
+            pytest.skip("no compiler here")
+        shutil.copytree(Path(kernels.__file__).parent, tmp_path, dirs_exist_ok=True)
+        (tmp_path / "tiles.h").write_text("/* changed since */")
     monkeypatch.setattr(kernels, "__file__", str(tmp_path / "__init__.py"))
     for function in (kernels._library, kernels.levels):
         function.cache_clear()

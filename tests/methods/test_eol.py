@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from loops import loop
+from random_tasks import random_task
 
 import handful
+from handful.core import metrics
 from handful.features import Protocol, digits, draw
 from handful.methods.eol import balance, share_of
 
@@ -45,6 +47,29 @@ def test_over_random_ways_and_shots_the_predicted_share_lands_where_it_was_asked
     rng = np.random.default_rng(int(100 * share))
     landed = [landing(share, int(rng.integers(2, 9)), int(rng.integers(1, 11)), seed) for seed in range(12)]
     assert np.mean(landed) == pytest.approx(share, abs=0.05)
+
+
+def test_it_beats_both_yardsticks_on_the_digits():
+    tasks = draw(*digits(), Protocol(), seed=11, tasks=60)
+    results = {name: handful.solve(tasks.task, method=name) for name in ("eol", "knn", "simpleshot")}
+    eol, *others = (metrics.figures(r.probabilities, r.outlier_scores, tasks.truth) for r in results.values())
+    for other in others:
+        for name, values in other.items():
+            mean, half_width = metrics.mean_and_half_width(eol[name] - values)
+            assert mean > half_width, name
+
+
+def test_a_constant_added_to_all_features_changes_nothing_under_task_centring():
+    """On features that all vary: of a constant one Adam sees only rounding, and takes its sign for a direction."""
+    rng = np.random.default_rng(2)
+    support, labels, query = random_task(rng, 5, [5] * 5, 60, 64)
+    shift = rng.normal(size=64) * 100
+    told = {"method": "eol", "outlier_share": 0.5, "dtype": "float64"}
+    plain = handful.solve(support, labels, query, **told)
+    moved = handful.solve(support + shift, labels, query + shift, **told)
+    np.testing.assert_allclose(moved.outlier_scores, plain.outlier_scores, **CLOSE)
+    other = handful.solve(support + shift, labels, query + shift, **told, preparation="l2")
+    assert np.abs(other.outlier_scores - plain.outlier_scores).max() > 0.01
 
 
 def test_telling_b_or_the_share_it_means_is_the_same(episodes):

@@ -5,20 +5,10 @@ import pytest
 from bases import base_for
 from loops import loop
 from random_tasks import random_task
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import multivariate_normal
 
 import handful
 from handful.core.arrays import unit
-from handful.methods import flowr
-
-
-def head_of(embedding, prior_mean, between, within, alpha=1.0, temperature=1.0):
-    size = np.shape(embedding)[1]
-    return {
-        "embedding": np.asarray(embedding, float), "prior_mean": np.broadcast_to(prior_mean, size).astype(float),
-        "log_between": np.log(np.broadcast_to(between, size)), "log_within": np.log(np.broadcast_to(within, size)),
-        "log_alpha": np.log([alpha]), "log_temperature": np.log([temperature]),
-    }  # fmt: skip
 
 
 def head_64(base):
@@ -72,19 +62,6 @@ def test_examples_of_no_class_are_opened_classes_of_one_item(task):
     assert (solve(near, base, unknown=near[2]).outlier_scores > solve(near, base).outlier_scores).all()
 
 
-def test_the_predictive_is_the_integral_over_the_mean():
-    """In one dimension, on a grid of means: prior times likelihood of the items, times that of the next."""
-    between, within, prior_mean, items = 1.7, 0.6, 0.4, np.array([1.0, 2.5, 0.3])
-    head = head_of(np.eye(1), prior_mean, between, within)
-    mean, variance = flowr.predictive(np.array([3.0]), items.sum()[None, None], head)
-    mu = np.linspace(-20, 20, 200_001)
-    posterior = norm.pdf(mu, prior_mean, between**0.5) * np.prod(norm.pdf(items[:, None], mu, within**0.5), axis=0)
-    posterior /= posterior.sum()
-    for e in (-1.0, 0.7, 3.0):
-        marginal = (posterior * norm.pdf(e, mu, within**0.5)).sum()
-        assert norm.pdf(e, mean[0, 0], variance[0, 0] ** 0.5) == pytest.approx(marginal, rel=1e-8)
-
-
 @loop("arrivals", [False, True])
 @loop(("alpha", "score"), [(1e-30, 0), (1e30, 1)])
 def test_alpha_decides_whether_anything_is_new(task, alpha, score, arrivals):
@@ -132,12 +109,6 @@ def test_arrivals_are_those_of_a_plain_loop():
     assert len(opened) > 1  # tasks of one batch open different numbers of classes
 
 
-def test_a_probability_is_never_above_one():
-    p = np.full((1000, 60), 1 / 59, np.float32)
-    assert p[:, 1:].sum(axis=-1).max() > 1  # as rounded
-    assert flowr.known_and_new(p, 1)[1].max() <= 1
-
-
 def test_an_estimator_grows_and_a_saved_one_scores_by_the_opened_classes(tmp_path):
     support, labels, query = (x[0] for x in random_task(np.random.default_rng(3), 1, [4, 5], 60, 6))
     given = {"base": base_for(6), "arrivals": True}
@@ -155,30 +126,18 @@ def test_an_estimator_grows_and_a_saved_one_scores_by_the_opened_classes(tmp_pat
     assert np.abs(alone.score_samples(query) - whole.score_samples(query)).max() > 0.01
 
 
-def test_a_state_with_too_few_classes_is_refused():
-    state = {"counts": np.ones((1, 1)), "sums": np.zeros((1, 1, 5)), "answers": np.zeros((1, 0, 4))}
-    with pytest.raises(ValueError, match="has 1 classes, and 3 are known"):
-        flowr.score_new(state, np.zeros((1, 2, 10)), base=head_64(base_for(10)))
-
-
-# ------------------------------------------------------------------------------------------------- data of the model
-
-
-def model_data(rng, classes=300, items=40):
-    """Features of the model: three directions differ between classes, the other five do not."""
-    between, within = np.array([4.0, 2.0, 1.0, 0, 0, 0, 0, 0]), np.array([1, 0.5, 0.25, 1, 0.5, 1, 0.5, 1.0])
-    rotation = np.linalg.qr(rng.normal(size=(8, 8)))[0]
-    means = 0.3 + rng.normal(size=(classes, 8)) * between**0.5
-    features = (means[:, None] + rng.normal(size=(classes, items, 8)) * within**0.5) @ rotation
-    return features.reshape(-1, 8), np.repeat(np.arange(classes), items), between, within, rotation
-
-
 def test_the_start_recovers_the_parameters_of_simulated_data(monkeypatch):
+    """Three directions differ between classes, the other five do not."""
     from handful.training.heads import flowr as learning
     from handful.training.heads.head import BaseItems
 
     monkeypatch.setattr(learning, "SHRINKAGE", 0.0)  # without it the metric is that of s itself
-    features, codes, between, within, rotation = model_data(np.random.default_rng(5))
+    rng = np.random.default_rng(5)
+    between, within = np.array([4.0, 2.0, 1.0, 0, 0, 0, 0, 0]), np.array([1, 0.5, 0.25, 1, 0.5, 1, 0.5, 1.0])
+    rotation = np.linalg.qr(rng.normal(size=(8, 8)))[0]
+    means = 0.3 + rng.normal(size=(300, 8)) * between**0.5
+    features = ((means[:, None] + rng.normal(size=(300, 40, 8)) * within**0.5) @ rotation).reshape(-1, 8)
+    codes = np.repeat(np.arange(300), 40)
     items = BaseItems(features, codes, np.arange(300), (1, 5), 5, features, codes)
     arrays = learning.start(items, np.random.default_rng(0))
     ratio = np.exp(arrays["log_between"] - arrays["log_within"])

@@ -9,7 +9,6 @@ from random_tasks import random_task
 import handful
 from handful.core.arrays import unit
 from handful.methods import frob
-from handful.methods.frob import Items
 
 D = 10
 
@@ -34,9 +33,6 @@ def solve(task, arrays=None, **options):
 
 def cosine(a, b):
     return a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
-
-
-# ---------------------------------------------------------------------------------------------------- limit cases
 
 
 def test_without_steps_it_is_simpleshot_with_a_constant_rejection(task):
@@ -104,26 +100,6 @@ def test_the_steps_are_those_of_autograd_on_the_loss(task, weight, count):
         np.testing.assert_allclose(state["rejection"][i, 0], v, atol=1e-10)
         np.testing.assert_allclose(state["bias"][i, 0], r, atol=1e-10)
     assert np.abs(state["rejection"]).max() > 0.01
-
-
-def test_products_are_the_same_whether_items_or_features_are_more():
-    rng = np.random.default_rng(2)
-    for n in (4, 30):
-        x, a = rng.normal(size=(2, n, D)), rng.normal(size=(2, 3, n))
-        found = Items(x, x).products()(a)
-        for b in range(2):
-            for k in range(3):
-                w = sum(a[b, k, i] * x[b, i] for i in range(n))
-                np.testing.assert_allclose(found[b, k], [w @ x[b, i] for i in range(n)], atol=1e-10)
-
-
-# -------------------------------------------------------------------------------------------- what rejection does
-
-
-# ------------------------------------------------------------------------------------------------ shapes of tasks
-
-
-# ------------------------------------------------------------------------------------------------------ learning
 
 
 def base_items(rng, n_classes=12, n_items=9):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from loops import loop
+from scipy.special import expit, softmax
 
 import handful
 from handful.engines.share_statistics import TRIED_SHARES
@@ -47,17 +48,12 @@ def kdo_by_hand(support, labels, query, share, k=10, passes=11):
             logits[row, ways] = math.log(mass[ways] + 5 * e0)
         bias = np.zeros(ways + 1) if t < 2 else bias
         for _ in range(10 if t in (0, 1, passes - 1) else 1):
-            bias += np.log(target) - np.log(softmax(logits + bias).mean(axis=0))
+            bias += np.log(target) - np.log(softmax(logits + bias, axis=1).mean(axis=0))
             bias -= bias[:-1].mean()
             bias[:-1] = np.clip(bias[:-1], -0.4, 0.4)
-        p[n_support:] = softmax(logits + bias)
+        p[n_support:] = softmax(logits + bias, axis=1)
     z = logits + bias
     return p[n_support:, :ways], z[:, ways] - np.log(np.exp(z[:, :ways]).sum(axis=1))
-
-
-def softmax(z):
-    e = np.exp(z - z.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +68,7 @@ def test_it_is_the_equations_written_out(few, share):
     for i in range(2):
         p, odds = kdo_by_hand(few.task.support[i], few.task.labels[i].tolist(), few.task.query[i], share)
         np.testing.assert_allclose(found.probabilities[i], p, atol=1e-5)  # prepared in single precision
-        np.testing.assert_allclose(found.outlier_scores[i], 1 / (1 + np.exp(-odds)), atol=1e-5)
+        np.testing.assert_allclose(found.outlier_scores[i], expit(odds), atol=1e-5)
 
 
 @loop("name", ["kdo", "eol_kdo"])
@@ -96,6 +92,19 @@ def test_a_share_beside_0_or_1_gives_finite_answers(episodes, name, backend):
             assert np.isfinite(result.class_probabilities).all()
             assert np.isfinite(result.outlier_scores).all()
             assert (result.outlier_scores.mean() > 0.5) == is_unknown, (n_query, share)
+
+
+def test_the_classes_of_known_items_are_nudged_towards_equal_sizes_but_not_forced():
+    spreads = []
+    for unequal in (None, 1.0):
+        protocol = Protocol(queries=20, outlier_queries=10, unequal_queries=unequal)
+        tasks = draw(*digits(), protocol, seed=1, tasks=20)
+        found = handful.solve(tasks.task, method="kdo", outlier_share=1 / 3).probabilities.mean(axis=1)
+        spreads.append(found.std(axis=1).mean())
+    assert spreads[0] < 0.01  # of 2 / 15 each
+    assert spreads[1] > 2 * spreads[0]
+    sizes = (tasks.truth[..., None] == np.arange(5)).mean(axis=1)
+    assert np.corrcoef(found.ravel(), sizes.ravel())[0, 1] > 0.5
 
 
 def test_without_the_share_kdo_averages_over_those_that_may_be_true(episodes):

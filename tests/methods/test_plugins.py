@@ -58,16 +58,11 @@ def install(folder, name, module, source):
     (about / "entry_points.txt").write_text(f"[handful.methods]\n{name} = {module}\n")
 
 
-def python(folder, *arguments):
-    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
-    )
-
-
 def answers(folder, script):
     """What a script, run where the folder is on the path, prints as JSON."""
-    done = python(folder, "-c", dedent(script))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-c", dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr
 
@@ -95,6 +90,10 @@ def test_a_method_from_outside_works_everywhere_by_its_name(folder):
         path = model.save("MODEL")
         five = handful.solve(np.repeat(support, 5, axis=0), np.repeat(labels, 5), query, method="manhattan")
         alike = handful.describe("all_alike")
+        try:
+            handful.solve(support, labels, query, method="manhattan", scale=-1.0)
+        except ValueError as error:
+            wrong = str(error)
         print(json.dumps({
             "scores": result.outlier_scores.tolist(),
             "labels": result.labels.tolist(),
@@ -107,6 +106,7 @@ def test_a_method_from_outside_works_everywhere_by_its_name(folder):
             "pair": pair.outlier_scores.tolist(),
             "floors": [r.made_by["parameters"]["floor"] for r in (result, five)],
             "listed": handful.list_methods(),
+            "wrong": wrong,
             "alike": [alike.summary, alike.estimator, alike.paradigm, alike.score],
             "no opinion": handful.solve(support, labels, query, method="all_alike").probabilities.tolist(),
         }))
@@ -119,28 +119,16 @@ def test_a_method_from_outside_works_everywhere_by_its_name(folder):
     assert (said["new"], said["score"], said["pickled"]) == (["bee"], 6.0, ["bee"])
     assert said["class"] == "Manhattan"
     assert said["loaded"]
+    assert said["wrong"] == "scale of manhattan must be a number above 0, got -1.0"
     assert said["pair"] == [3.5, 3.5, 14]
     assert said["floors"] == [0.0, 0.5]
-    assert said["listed"] == sorted(said["listed"])
     assert {"manhattan", "eol"} <= set(said["listed"])
     assert said["alike"] == ["Knows nothing.", "AllAlike", "inductive", "rank"]  # it said no more than its name
     assert said["no opinion"] == [[0.5, 0.5]] * 3
 
 
-def test_its_parameters_are_checked_by_its_rules(folder):
-    done = python(folder, "-c", "import handful; handful.solve([[0.0]], [1], [[1.0]], method='manhattan', scale=-1.0)")
-    assert "scale of manhattan must be a number above 0, got -1.0" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    [
-        ("import a_module_that_is_not_there", "ModuleNotFoundError"),
-        ("import handful\n@handful.register('half', naming='Half')\ndef half(s, l, q): ...\n", "TypeError"),
-        ("def broken(:", "SyntaxError"),
-    ],
-)
-def test_a_broken_package_is_named_in_a_warning_and_the_rest_works(folder, source, reason):
+def test_a_broken_package_is_named_in_a_warning_and_the_rest_works(folder):
+    source = "import handful\n@handful.register('half', naming='Half')\ndef half(s, l, q): ...\n"
     install(folder, "handful-broken", "handful_broken", source)
     said, warnings = answers(
         folder,
@@ -158,4 +146,4 @@ def test_a_broken_package_is_named_in_a_warning_and_the_rest_works(folder, sourc
     assert said == [["ant", "bee"], ["ant", "bee"], False]
     assert warnings.count("RuntimeWarning") == 1
     assert "methods of 'handful_broken' could not be loaded" in warnings
-    assert reason in warnings
+    assert "TypeError" in warnings

@@ -67,12 +67,15 @@ class Run:
         """The same run with other groups."""
         return replace(self, facts=self.facts | groups | facts)
 
-    def labels(self, classes: Mapping[int, str]) -> dict[int, str]:
-        """The label of each item as text, also of those that had one before the run."""
-        names = {UNKNOWN: UNKNOWN_NAME, **classes}
-        codes = [*zip(self.ids.tolist(), self.decisions.tolist(), strict=True)]
-        codes += zip(self.given_ids.tolist(), self.given.tolist(), strict=True)
-        return {item: names.get(code, UNKNOWN_NAME) for item, code in codes}
+    @cached_property
+    def given_labels(self) -> dict[int, int]:
+        """The label of each item that had one before the run."""
+        return dict(zip(self.given_ids.tolist(), self.given.tolist(), strict=True))
+
+    @cached_property
+    def codes(self) -> dict[int, int]:
+        """The label or the decision of each item."""
+        return dict(zip(self.ids.tolist(), self.decisions.tolist(), strict=True)) | self.given_labels
 
     def at(self, threshold: float) -> Run:
         """The same run with another threshold."""
@@ -203,14 +206,15 @@ def run_of(labelled: Labelled, ids: np.ndarray, said: Said, before: Run | None, 
 
 def _swings_since(before: Run, run: Run, said: Said) -> list[str]:
     """What has changed too much since the run before, if groups became classes since."""
-    old, new = (one.labels(said.names()) for one in (before, run))
-    place = {item: k for k, item in enumerate(item for item in before.ids.tolist() if item in new)}
+    names = said.names()
+    place = {item: k for k, item in enumerate(item for item in before.ids.tolist() if item in run.codes)}
     groups = {
         said.classes[number][0]: [place[item] for item in items if item in place]
         for number, items in said.promoted.items()
         if number in said.classes
     }
-    return swings([old[item] for item in place], [new[item] for item in place], groups) if groups else []
+    old, new = ([names.get(one.codes[item], UNKNOWN_NAME) for item in place] for one in (before, run))
+    return swings(old, new, groups) if groups else []
 
 
 def facts_of(groups: Sequence[Group]) -> GroupFacts:

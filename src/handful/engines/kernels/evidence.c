@@ -112,7 +112,10 @@ EXPORT int ENTRY(look)(const EvidenceSizes *sizes, const EvidenceNumbers *number
         const integer *of_codes = codes + b * n_support;
         real *of_walk = out_items + b * 5 * n_query, *neighbours = of_walk + n_query, *of_few = neighbours + n_query;
         real *of_many = of_few + n_query, *score = of_many + n_query;
-        for (integer i = 0; i < n; i++) memcpy(all + i * side, h + (b * n + i) * n, (size_t)n * sizeof(real));
+        for (integer i = 0; i < n; i++) {
+            memcpy(all + i * side, h + (b * n + i) * n, (size_t)n * sizeof(real));
+            for (integer j = 0; j < i; j++) all[i * side + j] = all[j * side + i]; /* the graph compares h_ij with h_ji */
+        }
         double squares;
         out_spread[b] = fmax(spread_of(all, side, n_support, n, out_mean + b, &squares), numbers->min_spread);
 
