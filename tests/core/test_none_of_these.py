@@ -5,6 +5,7 @@ import pytest
 from loops import loop
 
 import handful
+from handful.core.metrics import auroc
 from handful.engines.loss import example_weights
 from handful.methods.registry import METHODS, Solution, find_method
 
@@ -20,24 +21,12 @@ QUERY, QUERY_TRUTH = ITEMS[REST], TRUTH[REST]
 USED_BY = ["auto", "eol", "kdo", "ostim", "oslo", "knn", "simpleshot", "simpleshot+knn", "tim_gd", "pt_map", "gda"]
 
 
-def auroc(scores):
-    scores, unknown = np.asarray(scores), QUERY_TRUTH < 0
-    return (scores[unknown][:, None] > scores[~unknown]).mean()
-
-
 @loop("method", USED_BY)
 def test_they_help_every_method_to_find_the_others_of_their_kind(method):
     before = handful.solve(SUPPORT, LABELS, QUERY, method=method)
     after = handful.solve(SUPPORT, LABELS, QUERY, unknown=UNKNOWN, method=method)
-    assert auroc(after.outlier_scores) > auroc(before.outlier_scores)
-    assert auroc(after.outlier_scores) > 0.8
-
-
-@loop("method", ["auto", "eol", "kdo", "ostim", "oslo", "knn"])
-def test_none_of_them_changes_nothing(method):
-    without = handful.solve(SUPPORT, LABELS, QUERY, method=method)
-    empty = handful.solve(SUPPORT, LABELS, QUERY, unknown=UNKNOWN[:0], method=method)
-    assert np.array_equal(without.outlier_scores, empty.outlier_scores)
+    found, found_before = (auroc(result.outlier_scores, QUERY_TRUTH < 0) for result in (after, before))
+    assert found > max(found_before, 0.8)
 
 
 def test_a_task_checks_them():
@@ -93,7 +82,6 @@ def test_together_they_weigh_at_most_as_one_class(count, weight):
 @loop(
     "y",
     [
-        np.array([0] * 3 + [1] * 3 + [-2] * 5 + [-1] * len(REST)),
         ["a"] * 3 + ["b"] * 3 + [handful.NONE_OF_THESE] * 5 + [None] * len(REST),
         ["a"] * 3 + ["b"] * 3 + ["unknown"] * 5 + [None] * len(REST),
         np.array([0.0] * 3 + [1.0] * 3 + [-2.0] * 5 + [np.nan] * len(REST)),
@@ -120,13 +108,8 @@ def test_a_saved_model_keeps_them_and_predict_uses_them(tmp_path, method):
     read = handful.load(model.save(tmp_path / "model.safetensors", items=True))
     new = QUERY[1::2]
     assert np.allclose(read.score_samples(new), model.score_samples(new))
-    is_unknown = QUERY_TRUTH[1::2] < 0
-
-    def rank(estimator):
-        scores = -estimator.score_samples(new)
-        return (scores[is_unknown][:, None] > scores[~is_unknown]).mean()
-
-    assert rank(read) > rank(without)
+    with_them, without_them = (auroc(-each.score_samples(new), QUERY_TRUTH[1::2] < 0) for each in (read, without))
+    assert with_them > without_them
     assert (read.partial_fit(new).given_ == handful.NONE_OF_THESE).sum() == 5
 
 

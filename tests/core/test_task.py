@@ -174,9 +174,6 @@ def test_torch_tensors_that_cannot_be_used_are_refused_too(torch):
             Task(support, LABELS, other)
 
 
-# ---- how many classes, shots, queries
-
-
 def test_tasks_of_a_batch_may_have_their_own_classes():
     result = answer(SUPPORTS, [NAMES[LABELS], np.array(["yak", "elk", "hen"])[LABELS]], QUERIES)
     assert result.classes.tolist() == [["ant", "bee", "cow"], ["elk", "hen", "yak"]]
@@ -187,13 +184,12 @@ def test_tasks_of_a_batch_may_have_their_own_classes():
 
 
 @loop("method", METHODS)
-@loop("size", [1, 2])
-def test_a_task_without_pile_learns_its_classes_and_says_nothing_of_nobody(method, size):
-    batch = Task.of_examples(np.stack([SUPPORT] * size), np.stack([LABELS] * size))
-    result = solve(batch[0] if size == 1 else batch, method=method)
-    assert result.labels.shape == result.confidence.shape == ((0,) if size == 1 else (2, 0))
-    assert "0 items, 3 classes" in repr(result)
-    assert result.state
+def test_a_task_without_pile_learns_its_classes_and_says_nothing_of_nobody(method):
+    batch = Task.of_examples(np.stack([SUPPORT] * 2), np.stack([LABELS] * 2))
+    for task, shape in ((batch, (2, 0)), (batch[0], (0,))):
+        result = solve(task, method=method)
+        assert result.labels.shape == result.confidence.shape == shape
+        assert result.state
 
 
 # ---- labels and features of every kind
@@ -222,9 +218,9 @@ def test_features_of_any_number_type_give_what_the_same_numbers_give_as_floats(t
     support, query = np.rint(np.abs(SUPPORT) * 63), np.rint(np.abs(QUERY) * 63)
     assert 200 < support.max() < 256  # sums of such bytes do not fit a byte
     plain = answer(support, query=query)
-    for dtype in ("uint8", "int32", "uint64", "float16", "float32", ">f4"):
+    for dtype in ("uint8", "uint64", "float16", ">f4"):
         assert_same(answer(support.astype(dtype), query=query.astype(dtype)), plain)
-    for dtype in ("bfloat16", "uint8", "int64"):
+    for dtype in ("bfloat16", "uint8"):
         tensors = (torch.tensor(x).to(getattr(torch, dtype)) for x in (support, query))
         assert_same(answer(next(tensors), query=next(tensors)), plain)
     assert_same(answer(SUPPORT > 1, query=QUERY > 1), answer((SUPPORT > 1) * 1.0, query=(QUERY > 1) * 1.0))
@@ -232,26 +228,21 @@ def test_features_of_any_number_type_give_what_the_same_numbers_give_as_floats(t
     assert (large.support[0, 0, 0] - large.query[0, 0, 0]).item() == 1  # large integers keep their last digit
     mixed = Task(SUPPORT.astype("float32"), LABELS, QUERY.astype("float64"))
     assert mixed.support.dtype == mixed.query.dtype == np.float64
-
-
-@loop("method", METHODS)
-def test_the_computation_runs_in_the_asked_precision_single_by_default(method):
-    default, double = solve(SUPPORT, LABELS, QUERY, method=method), answer(method=method, outlier_share="auto")
+    default, double = solve(SUPPORT, LABELS, QUERY, method="eol"), answer(outlier_share="auto")
     assert (default.probabilities.dtype, double.probabilities.dtype) == (np.float32, np.float64)
     assert_same(default, double, atol=1e-3)
 
 
-@loop("method", METHODS)
-def test_every_table_gives_the_result_of_numpy(method):
-    plain = answer(method=method)
+def test_every_table_gives_the_result_of_numpy():
+    plain = answer()
     for hold in (
         np.ndarray.tolist, pd.DataFrame, pl.DataFrame, lambda x: pa.table(pd.DataFrame(x)), np.asfortranarray,
         lambda x: pd.DataFrame(x).astype("Float64"),
     ):  # fmt: skip
-        result = answer(hold(SUPPORT), LABELS, hold(QUERY), method=method)
+        result = answer(hold(SUPPORT), LABELS, hold(QUERY))
         assert isinstance(result.probabilities, np.ndarray)
         assert_same(result, plain)
-    assert_same(answer(pd.DataFrame(SUPPORT), pl.Series(LABELS), QUERY.tolist(), method=method), plain)
+    assert_same(answer(pd.DataFrame(SUPPORT), pl.Series(LABELS), QUERY.tolist()), plain)
 
 
 @loop("hold", [pd.DataFrame, pl.DataFrame, pa.table])
@@ -264,17 +255,13 @@ def test_columns_of_frames_are_matched_by_their_names(hold):
         assert_same(answer(frame(SUPPORT), query=query), answer())
     assert_same(answer(frame(SUPPORT), unknown=frame(QUERY[6:], order=back)), answer(unknown=QUERY[6:]))
     assert_same(answer(frame(SUPPORT, order=back), query=frame(QUERY)), answer())
-    assert_same(answer(SUPPORT, query=frame(QUERY)), answer())  # only one has names
     others = {"query": frame(QUERY, "abxdefyh"), "unknown": frame(QUERY, "abxdefyh")}
     for name, other in others.items():
         with pytest.raises(ValueError, match=rf"^{name}: .* not those of the examples, as 'x', 'y'; it lacks 'c', 'g'"):
             Task(frame(SUPPORT), LABELS, **{"query": frame(QUERY), name: other})
-    by_place = pd.DataFrame(QUERY, columns=range(7, -1, -1))  # names that are numbers say nothing
-    assert_same(answer(pd.DataFrame(SUPPORT), query=by_place), answer())
 
 
-@loop("method", METHODS)
-@loop("many", [False, True])
+@loop("method, many", [("eol", True), ("knn", False)])
 def test_torch_in_is_torch_out_with_the_numbers_of_numpy(torch, method, many):
     arrays = TWO_TASKS if many else (SUPPORT, LABELS, QUERY)
     support, labels, query = map(torch.tensor, arrays)
@@ -293,7 +280,6 @@ def test_torch_in_is_torch_out_with_the_numbers_of_numpy(torch, method, many):
 
 def test_a_task_says_what_it_is_and_gives_its_tasks():
     assert repr(Task(SUPPORT, LABELS, QUERY)) == "<Task: 3 classes with 2 examples each, 9 queries, 8 features>"
-    assert repr(Task(SUPPORT, [0, 0, 0, 1, 1, 2], QUERY)).startswith("<Task: 3 classes with 1 to 3 examples each, ")
     whole = Task(*TWO_TASKS)
     assert repr(whole).startswith("<Task: 2 tasks of 3 classes with 2 examples each, ")
     for i in (1, -1):
@@ -347,8 +333,6 @@ def test_where_the_score_is_a_probability_confidence_is_that_of_the_decision():
 def test_a_result_is_a_pandas_frame_with_the_callers_labels(torch):
     frame = answer().to_pandas()
     assert frame["label"].tolist() == TRUTH.tolist()
-    assert frame["unknown"].tolist() == (TRUTH == UNKNOWN).tolist()
-    assert list(frame.columns[-3:]) == ["p_0", "p_1", "p_2"]
     of_torch = answer(torch.tensor(SUPPORT), LABELS, torch.tensor(QUERY)).to_pandas()
     pd.testing.assert_frame_equal(of_torch, frame, atol=1e-5)
 
@@ -425,12 +409,10 @@ SHARE_RULE = '"auto", or a number between 0 and 1, .*or one for each task'
 WRONG = [
     *(("eol", "outlier_share", value, SHARE_RULE) for value in (1, "0.3", None)),
     ("eol", "b", 1.5, "a number between 0 and 1, both excluded, or None, or one for each task"),
-    ("eol", "temperature", np.inf, "a number above 0"),
     ("eol", "steps", 2.5, "a whole number from 0"),
     ("eol", "lambda_ce", -0.1, "a number from 0"),
     ("eol", "marginal_weight", "way", "one of 'ways', 'shots'"),
     ("eol", "learn", ("eta", "gamma"), "a tuple with some of 'prototypes', 'eta', 'delta'"),
-    ("eol", "history", 1, "one of True, False"),
     ("knn", "k", 0, "a whole number from 1, or None"),
     ("solve", "dtype", "float16", "one of 'float32', 'float64'"),
     ("solve", "threshold", np.nan, "a number, or None"),
@@ -448,22 +430,18 @@ def test_a_parameter_out_of_range_is_told_its_range(owner, parameter, value, rul
 @loop(
     ("rule", "good", "bad"),
     [
-        (Number(), [0, -1.5, np.float32(2), np.int64(3)], [None, "1", True, np.True_, np.nan, np.inf, 1j, [1.0]]),
-        (Number(0, 1), [0.5, np.float32(0.1)], [0, 1, 0.0, 1.0, -0.1]),
+        (Number(), [0, -1.5, np.float32(2), np.int64(3)], [None, "1", np.True_, np.nan, np.inf, 1j]),
+        (Number(0, 1), [0.5, np.float32(0.1)], [0, 1.0, -0.1]),
         (Number(0, 1, closed=True), [0, 1, 0.5], [-1e-9, 1 + 1e-9, np.nan]),
-        (Number(0, closed=True), [0, 1e300], [-1e-9, np.inf]),
         (Number(1, closed=True, whole=True), [1, np.int32(4), 10**30], [0, 1.0, True]),
-        (Number(0, optional=True), [None, 1], [0]),
-        (Number(0, 1, each_task=True), [0.5, [0.5], (0.1, 0.9), np.array([0.2, 0.3])], [[0.5, 2.0], [[0.5]], [True]]),
+        (Number(0, 1, each_task=True), [0.5, [0.5], np.array([0.2, 0.3])], [[0.5, 2.0], [[0.5]], [True]]),
         (OneOf(("a", True)), ["a", True], ["b", 1, None, np.array(["a"])]),
-        (SomeOf(("a", "b")), [("a",), ["b", "a"]], [(), "a", ("c",), None, {"a"}]),
+        (SomeOf(("a", "b")), [("a",), ["b", "a"]], [(), "a", ("c",), None]),
     ],
 )
 def test_a_rule_accepts_what_it_says(rule, good, bad):
     for value in good:
-        assert rule.accepts(value), value
         check({"p": value}, {"p": rule}, "it")
     for value in bad:
-        assert not rule.accepts(value), value
         with pytest.raises(ValueError, match=r"^p of it must be "):
             check({"p": value}, {"p": rule}, "it")

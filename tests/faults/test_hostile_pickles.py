@@ -274,5 +274,3 @@ def test_what_torch_writes_is_read(tmp_path, torch):
         np.testing.assert_array_equal(content["state_dict"]["w"], state["w"].numpy())
         assert content["state_dict"]["h"].tolist() == [1, 1, 1]
         assert content["args"] == {"lr": 0.1}
-    (tmp_path / "a.pkl").write_bytes(pickle.dumps({"hen": state["w"]}))
-    np.testing.assert_array_equal(load_plain(tmp_path / "a.pkl")["hen"], state["w"].numpy())

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from handful.cli.info import describe
-from handful.features import FeatureTable
+from handful.features import FeatureTable, write
 
 
 @pytest.fixture
@@ -78,6 +78,12 @@ def test_a_split_keeps_its_rows_together(birds):
     assert part.base_mean.tolist() == birds.base_mean.tolist()
     assert birds.of_split("val") is None
     assert FeatureTable(np.eye(2), [1, 2]).of_split("train") is None
+
+
+def test_a_split_that_is_not_there_is_named(birds, handful, tmp_path):
+    write(birds, tmp_path / "birds.npz")
+    done = handful("bench", "balanced", "--features", "birds.npz", "--split", "val")
+    assert "birds has no split 'val': there are 'test', 'train'" in " ".join(done.stderr.split())
 
 
 def test_describe_counts_what_was_put_in():

@@ -73,10 +73,3 @@ def test_answers_to_what_is_asked_help_more_than_random_ones():
             accuracy[name].append(((after.labels == truth[rest]).sum() + 10) / 150)
     means = {name: np.mean(values) for name, values in accuracy.items()}
     assert means["ask"] > means["random"] > means["none"], means
-
-
-def test_a_batch_is_refused():
-    rng = np.random.default_rng(0)
-    solved = handful.solve(rng.normal(size=(2, 4, 3)), [[0, 0, 1, 1]] * 2, rng.normal(size=(2, 9, 3)))
-    with pytest.raises(ValueError, match="take result"):
-        solved.ask(2)

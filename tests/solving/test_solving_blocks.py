@@ -8,7 +8,7 @@ from pyarrow import parquet
 import handful
 from handful.core.metrics import auroc
 from handful.solving import blocks
-from handful.solving.blocks import Part, PileParts, read_blocks
+from handful.solving.blocks import PileParts, read_blocks
 
 COUNT = 3000
 
@@ -19,10 +19,8 @@ def pile():
     rng = np.random.default_rng(3)
     centres = rng.normal(size=(10, 32))
     labels, kinds = np.repeat(np.arange(5), 5), rng.integers(0, 10, COUNT)
-    items = [
-        np.maximum(centres[k] + 0.8 * rng.normal(size=(len(k), 32)), 0).astype(np.float32) for k in (labels, kinds)
-    ]
-    return items[0], labels, items[1], kinds
+    support, query = (np.maximum(centres[k] + 0.8 * rng.normal(size=(len(k), 32)), 0) for k in (labels, kinds))
+    return support.astype(np.float32), labels, query.astype(np.float32), kinds
 
 
 @pytest.fixture
@@ -38,10 +36,6 @@ def write_part(folder, number, rows, **others):
     parquet.write_table(pa.table({"embedding": embedding, **others}), folder / f"part-{number:05d}.parquet")
 
 
-def furthest(one, other):
-    return max(np.abs(a - b).max() for a, b in zip(one, other, strict=True))
-
-
 def test_a_sample_is_learned_from_and_all_rows_are_scored(pile, mapped, monkeypatch):
     support, labels, query, kinds = pile
     for method in ("auto", "eol", "simpleshot+knn", "pt_map"):
@@ -55,7 +49,7 @@ def test_a_sample_is_learned_from_and_all_rows_are_scored(pile, mapped, monkeypa
         with monkeypatch.context() as patch:
             patch.setattr(blocks, "BLOCK_ROWS", 233)
             again = handful.solve(support, labels, mapped, method=method, threads=1)
-        assert furthest((found.probabilities,), (again.probabilities,)) < 1e-4, method
+        np.testing.assert_allclose(again.probabilities, found.probabilities, atol=1e-4, err_msg=method)
         rank = np.argsort(np.argsort(found.outlier_scores)) - np.argsort(np.argsort(again.outlier_scores))
         assert np.abs(rank).mean() < 1, method
 
@@ -67,12 +61,10 @@ def test_a_large_array_is_not_copied_and_is_loaded_if_all_of_it_is_needed(pile, 
     monkeypatch.setattr("handful.core.task.LARGE_PILE_BYTES", query.nbytes)
     found = handful.solve(support, labels, query, method="eol", outlier_share=0.5)
     assert np.shares_memory(found.task.query, query)
-    assert 0 < furthest((found.outlier_scores,), (whole.outlier_scores,)) < 0.2
+    assert 0 < np.abs(found.outlier_scores - whole.outlier_scores).max() < 0.2
     for options in ({"backend": "array"}, {"history": True}):
         found = handful.solve(support, labels, query, method="eol", outlier_share=0.5, **options)
-        assert furthest((found.outlier_scores,), (whole.outlier_scores,)) < 1e-5
-    again = handful.solve(handful.Task(support, labels, query), method="eol", outlier_share=0.5)
-    assert again.outlier_scores.tolist() != whole.outlier_scores.tolist()
+        np.testing.assert_allclose(found.outlier_scores, whole.outlier_scores, atol=1e-5)
 
 
 def test_examples_of_no_class_a_threshold_and_a_share_do_what_they_do_in_memory(pile, mapped):
@@ -82,9 +74,8 @@ def test_examples_of_no_class_a_threshold_and_a_share_do_what_they_do_in_memory(
         whole = handful.solve(support, labels, query, unknown=others, method=method)
         found = handful.solve(support, labels, mapped, unknown=others, method=method)
         assert np.mean(found.labels == whole.labels) > 0.9
-    assert np.mean(handful.solve(support, labels, mapped, method="knn", outlier_share=0.3).unknown) == pytest.approx(
-        0.3
-    )
+    found = handful.solve(support, labels, mapped, method="knn", outlier_share=0.3)
+    assert found.unknown.mean() == pytest.approx(0.3)
     found = handful.solve(support, labels, mapped, method="eol", threshold=0.9)
     assert found.unknown.tolist() == (found.doubts > 0.9).tolist()
 
@@ -146,11 +137,9 @@ def test_parts_are_the_rows_of_the_pile_in_their_order(pile, parts, monkeypatch)
     np.testing.assert_array_equal(np.concatenate(rows), pile[2])
     assert names == [f"item {i}" for i in range(COUNT)]
     monkeypatch.setattr(blocks, "SAMPLE_ROWS", 700)
-    seen = []
-    sample = found.sample(progress=lambda *at: seen.append(at))
+    sample = found.sample()
     np.testing.assert_array_equal(sample, pile[2][blocks.sample_rows(COUNT)])
     assert len(sample) == 700
-    assert seen[-1][0] == seen[-1][1]
 
 
 def test_folders_that_hold_no_pile_are_refused(pile, parts):
@@ -167,11 +156,6 @@ def test_folders_that_hold_no_pile_are_refused(pile, parts):
         write()
         with pytest.raises(ValueError, match=message):
             PileParts.of(parts)
-    for part in parts.glob("part-*"):
-        part.unlink()
-    write_part(parts, 0, pile[2][:0])
-    with pytest.raises(ValueError, match="the pile is empty"):
-        PileParts.of(parts)
 
 
 def test_a_part_that_changes_while_it_is_read_is_refused(parts, pile):
@@ -182,5 +166,3 @@ def test_a_part_that_changes_while_it_is_read_is_refused(parts, pile):
     (parts / "part-00000.parquet").write_bytes(b"cut off")
     with pytest.raises(OSError, match="part-00000.parquet cannot be read"):
         list(read_blocks(part, 32))
-    with pytest.raises(OSError, match="cannot be read"):
-        list(read_blocks(Part(0, str(parts / "gone.parquet"), 0, 3), 32))
