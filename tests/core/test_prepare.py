@@ -33,15 +33,6 @@ def items():
 # --- closed forms ---
 
 
-def test_task_subtracts_the_mean_over_support_and_query_of_each_task(items):
-    prepared = prepare(SUPPORT, QUERY, "task")
-    for b in range(BATCH):
-        mean = items[b].sum(axis=0) / (N_SUPPORT + N_QUERY)
-        np.testing.assert_allclose(prepared.support[b], SUPPORT[b] - mean, atol=1e-12)
-        np.testing.assert_allclose(prepared.query[b], QUERY[b] - mean, atol=1e-12)
-    assert prepared.steps[0][1].shape == (BATCH, 1, DIMENSION)
-
-
 def test_base_without_a_mean_is_task():
     prepared, expected = prepare(SUPPORT, QUERY, "base, l2"), prepare(SUPPORT, QUERY, "task, l2")
     np.testing.assert_array_equal(both(prepared), both(expected))
@@ -90,20 +81,6 @@ def test_replay_prepares_items_each_on_its_own_as_those_of_the_task(items, chain
     single = prepare(SUPPORT.astype("float32"), QUERY.astype("float32"), chain, BASE)
     assert single.support.dtype == single.query.dtype == np.float32
     np.testing.assert_allclose(np.abs(both(single)), np.abs(both(prepared)), atol=1e-5)
-
-
-@pytest.mark.torch
-@loop("chain", CHAINS)
-def test_torch_gives_the_numbers_of_numpy(chain):
-    import torch
-
-    expected = prepare(SUPPORT, QUERY, chain, BASE)
-    prepared = prepare(torch.tensor(SUPPORT), torch.tensor(QUERY), chain, torch.tensor(BASE))
-    assert isinstance(prepared.query, torch.Tensor)
-    # the sign of a direction of QR is the library's choice
-    mine, theirs = (np.abs(both(p)) if "qr" in chain else both(p) for p in (prepared, expected))
-    np.testing.assert_allclose(mine, theirs, atol=1e-10)
-    np.testing.assert_allclose(prepared.replay(torch.tensor(QUERY)), prepared.query, atol=1e-12)
 
 
 # --- what is refused ---
