@@ -38,9 +38,6 @@ def batches(draw, ways=3):
     return probabilities, scores, truth
 
 
-# Independent computations, one task at a time
-
-
 def sklearn_auroc(scores, outlier):
     return roc_auc_score(outlier, scores) if 0 < outlier.sum() < outlier.size else math.nan
 
@@ -92,9 +89,6 @@ def each(function, *arrays):
     return np.array([function(*task) for task in zip(*arrays, strict=True)])
 
 
-# The four figures of the tables
-
-
 @many_cases
 @given(batches())
 def test_all_four_figures_equal_scikit_learn_on_every_task(batch):
@@ -120,9 +114,6 @@ def test_precision_at_recall_reaches_recalls_that_land_on_the_target(recall, out
     masks = np.tile(outlier, (5, 1))
     expected = each(lambda s, o: sklearn_precision_at_recall(s, o, recall), scores, masks)
     np.testing.assert_array_equal(metrics.precision_at_recall(scores, masks, recall), expected)
-
-
-# Decisions and probabilities
 
 
 @loop("dtype", [np.int8, np.uint64])
@@ -171,9 +162,6 @@ def test_a_probability_on_an_edge_falls_into_the_bin_above():
     # 0.29 * 100 is 28.999999999999996; together in bin 29 the two cancel partly, apart they would not.
     error = metrics.calibration_error([0.29, 0.295], np.array([True, False]), bins=100)
     assert error == pytest.approx(abs((0.29 + 0.295) / 2 - 1 / 2))
-
-
-# Mean and half-width
 
 
 @loop(("values", "mean"), [([0.7], 0.7), ([np.nan, 0.7], 0.7), ([], math.nan), ([np.nan], math.nan)])

@@ -16,8 +16,7 @@ RNG = np.random.default_rng(0)
 SUPPORT = RNG.normal(size=(BATCH, N_SUPPORT, DIMENSION)) + 1
 QUERY = RNG.normal(size=(BATCH, N_QUERY, DIMENSION)) + 1
 BASE = RNG.normal(size=DIMENSION)
-CHAINS = ["none", "task", "base", "l2", "power", "power(0.3)", "qr", "task, l2", "base, l2", "power, l2, task, l2",
-          "task, l2, qr", "qr, l2", "l2, l2", "task, task"]  # fmt: skip
+CHAINS = ["none", "base", "power(0.3)", "qr", "base, l2", "power, l2, task, l2", "task, l2, qr", "task, task"]
 
 
 def both(prepared):
@@ -114,10 +113,8 @@ def test_a_wrong_base_mean_is_refused(mean, message):
         solve(SUPPORT, [[0, 0, 1, 1]] * BATCH, QUERY, method="knn", base_mean=mean)
 
 
-@loop("hold", [np.ndarray.tolist, pd.Series, pl.Series])
-@loop("library", ["numpy", "torch"])
-def test_a_base_mean_is_taken_however_it_is_held(hold, library):
-    as_array = pytest.importorskip(library).asarray
-    support, query = as_array(SUPPORT), as_array(QUERY)
-    prepared = prepare(support, query, "base", hold(BASE))
-    np.testing.assert_allclose(prepared.query, QUERY - BASE, atol=1e-12)
+def test_a_base_mean_is_taken_however_it_is_held(torch):
+    for hold in (np.ndarray.tolist, pd.Series, pl.Series):
+        for as_array in (np.asarray, torch.asarray):
+            prepared = prepare(as_array(SUPPORT), as_array(QUERY), "base", hold(BASE))
+            np.testing.assert_allclose(prepared.query, QUERY - BASE, atol=1e-12)

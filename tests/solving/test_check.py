@@ -192,7 +192,6 @@ def test_items_that_do_not_exist_and_batches_are_refused():
     batch = Answers(np.full((2, 4, 1), 0.9), np.full((2, 4), 0.1), np.array([["a"], ["b"]]), 0.5, is_probability=True)
     for call, message in [
         (lambda: check_answers(answers, {200: "cat"}), "no item 200"),
-        (lambda: draw_sample(answers, -1), "give the number of items"),
         (lambda: draw_sample(batch, 2), "one task"),
     ]:
         with pytest.raises(ValueError, match=message):
