@@ -19,6 +19,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
+from zlib import crc32
 
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -80,7 +81,9 @@ def build(compiler: list[str], library: Path = LIBRARY) -> None:
     if sys.platform == "darwin":
         flags.append(f"-mmacosx-version-min={MAC_VERSION}")
     with tempfile.TemporaryDirectory() as folder:
-        jobs = {Path(folder, "level.o"): [str(KERNELS / "level.c"), *(["-mcpu=baseline"] if zig else [])]}
+        sources = crc32(b"".join(file.read_bytes() for file in sorted(KERNELS.glob("*.[ch]"))))
+        baseline = ["-mcpu=baseline"] if zig else []
+        jobs = {Path(folder, "level.o"): [str(KERNELS / "level.c"), f"-DSOURCES={sources}u", *baseline]}
         for level, options in LEVELS.items():
             cpu = [f"-mcpu={'baseline' if level == 'plain' else f'x86_64_{level}'}"] if zig else options
             for kind in ("float", "double"):

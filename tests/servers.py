@@ -5,8 +5,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -26,16 +24,12 @@ HEADERS = ("content-security-policy", "x-content-type-options", "referrer-policy
 class Server:
     """`handful workbench`, or another command that serves, in a process of its own, which can be killed."""
 
-    def __init__(self, *arguments, command="workbench", before=()):
+    def __init__(self, *arguments, command="workbench"):
         line, environment = [command, *arguments, "--json"], os.environ | {"OMP_NUM_THREADS": "1"}
         if command == "workbench":
             line.append("--no-browser")
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - a pipe that nobody reads would stop the server
-        if before:  # a program that starts it
-            line = [*before, sys.executable, "-m", "handful", *map(str, line)]
-            self.process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=self.log, text=True, env=environment)
-        else:
-            self.process = Forked(*line, stderr=self.log, env=environment)
+        self.process = Forked(*line, stderr=self.log, env=environment)
         first = self.process.stdout.readline()
         assert first, self.logged()
         self.facts = json.loads(first)

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import sqlite3
 import threading
-import warnings
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -42,7 +42,6 @@ def own_cache(tmp_path, monkeypatch):
 
 
 def picture(path, seed):
-    path.parent.mkdir(parents=True, exist_ok=True)
     colours = np.random.default_rng(seed).integers(0, 256, (4, 4, 3), dtype=np.uint8)
     Image.fromarray(colours).resize((32, 32), Image.Resampling.NEAREST).save(path)
     return path
@@ -50,12 +49,14 @@ def picture(path, seed):
 
 @pytest.fixture
 def pile(tmp_path):
-    return [picture(tmp_path / "pile" / f"{seed}.png", seed) for seed in range(20)]
+    """Twenty pictures; the name of the last is no text."""
+    (tmp_path / "pile").mkdir()
+    names = [*(f"{seed:02}.png" for seed in range(19)), os.fsdecode(b"z\xff\n.png")]
+    return [picture(tmp_path / "a.png", seed).rename(tmp_path / "pile" / name) for seed, name in enumerate(names)]
 
 
-def one_by_one(paths, backbone=None):
-    backbone = backbone or Grid()
-    return np.concatenate([backbone.embed(backbone.prepare(open_picture(path))[None]) for path in paths])
+def one_by_one(paths):
+    return np.concatenate([Grid().embed(Grid().prepare(open_picture(path))[None]) for path in paths])
 
 
 # ---- features
@@ -65,18 +66,15 @@ def test_features_are_those_of_each_picture_alone_in_the_order_given(tmp_path, p
     """Equal contents are embedded once."""
     (tmp_path / "twin.png").write_bytes(pile[3].read_bytes())
     paths = [*pile[::-1], tmp_path / "twin.png", pile[0], pile[0]]
-    for batch, threads in ((1, 1), (3, 2), (7, 5), (32, 1), (100, 8)):
+    for batch, threads in ((1, 1), (7, 5), (100, 8)):
         backbone = Grid()
         table = embed_pictures(paths, backbone, batch=batch, threads=threads, cache=False)
         np.testing.assert_array_equal(table.features, one_by_one(paths))
-        assert table.features.dtype == np.float32
         assert table.names == [str(path) for path in paths]
         assert table.hashes == [content_hash(path.read_bytes()) for path in paths]
         assert (table.skipped, table.source["cached"], backbone.embedded) == ([], 0, 20)
     assert not (tmp_path / "cache").exists()
-    empty = embed_pictures([], Grid())
-    assert empty.features.shape == (0, 48)
-    assert (empty.names, empty.hashes, empty.skipped, empty.source["cached"]) == ([], [], [], 0)
+    assert embed_pictures([], Grid()).features.shape == (0, 48)
 
 
 def test_equal_texts_are_embedded_once_and_kept_in_the_cache(tmp_path):
@@ -108,42 +106,25 @@ def test_progress_rises_to_the_total(tmp_path, pile):
         assert calls == [(done, 22) for done in steps]
 
 
-def test_a_large_jpeg_is_decoded_smaller_only_down_to_twice_the_input(tmp_path):
-    for side, is_exact in ((8, True), (15, True), (64, False)):
-        soft = Image.fromarray(np.random.default_rng(0).integers(0, 256, (3, 3, 3), dtype=np.uint8))
-        soft.resize((side, side), Image.Resampling.BICUBIC).save(tmp_path / "a.jpg", quality=95)
-        (row,) = embed_pictures([tmp_path / "a.jpg"], Grid(), cache=False).features
-        (exact,) = one_by_one([tmp_path / "a.jpg"])
-        assert np.array_equal(row, exact) == is_exact
-        assert np.abs(row - exact).mean() < 0.02
-
-
 # ---- pictures that cannot be used
 
 
-def test_bad_pictures_are_skipped_in_order_and_named(tmp_path, pile):
+def test_bad_pictures_are_skipped_in_order_and_named_or_raised(tmp_path, pile):
     bad = [tmp_path / "b.jpg", tmp_path / "gone.jpg", tmp_path / "a.jpg"]
     bad[0].write_bytes(b"")
     bad[2].write_bytes(b"text")
+    with pytest.raises(BadPicture, match=r"b\.jpg is an empty file"):
+        embed_pictures([*pile[:10], bad[0], bad[2], *pile[10:]], Grid(), batch=5, threads=4, strict=True)
     found = embed_pictures([bad[0], *pile[:3], bad[1], *pile[3:], bad[2]], Grid(), batch=4)
     np.testing.assert_array_equal(found.features, one_by_one(pile))
-    assert embed_pictures(bad, Grid()).features.shape == (0, 48)
+    assert found.source["cached"] == 10  # what was done before the bad one is kept
     assert [s.path for s in found.skipped] == [str(path) for path in bad]
-    assert all(
-        word in s.reason for word, s in zip(["empty", "cannot be read", "is not a JPEG"], found.skipped, strict=True)
-    )
+    for word, one in zip(["empty", "cannot be read", "is not a JPEG"], found.skipped, strict=True):
+        assert word in one.reason
+    assert embed_pictures(bad, Grid()).features.shape == (0, 48)
 
 
-def test_strict_raises_the_first_bad_picture_and_keeps_what_was_done(tmp_path, pile):
-    bad = [tmp_path / "b.jpg", tmp_path / "a.jpg"]
-    for path in bad:
-        path.write_bytes(b"")
-    with pytest.raises(BadPicture, match=r"b\.jpg is an empty file"):
-        embed_pictures([*pile[:10], bad[0], bad[1], *pile[10:]], Grid(), batch=5, threads=4, strict=True)
-    assert embed_pictures(pile, Grid()).source["cached"] == 10
-
-
-def test_features_that_are_no_numbers_are_skipped_and_not_kept(tmp_path, pile):
+def test_features_that_are_no_numbers_are_skipped_and_not_kept(pile):
     class Overflows(Grid):
         def _embed(self, batch):
             features = super()._embed(batch).copy()
@@ -155,26 +136,16 @@ def test_features_that_are_no_numbers_are_skipped_and_not_kept(tmp_path, pile):
     assert "not finite" in found.skipped[0].reason
     np.testing.assert_array_equal(found.features, one_by_one(pile[1:]))
     assert embed_pictures(pile, Grid()).source["cached"] == 19
-    with pytest.raises(BadPicture, match=r"0\.png has features"):
+    with pytest.raises(BadPicture, match=r"00\.png has features"):
         embed_pictures(pile, Overflows("other"), strict=True)
 
 
-def test_faults_of_a_backbone_are_not_taken_for_bad_pictures(pile):
+def test_wrong_arguments_and_faults_of_a_backbone_are_not_taken_for_bad_pictures(pile):
     backbone = Grid()
     backbone.dimension = 47
     with pytest.raises(ValueError, match=r"shape \(20, 48\) for 20 pictures, not \(20, 47\)"):
         embed_pictures(pile, backbone)
-
-    class Broken(Grid):
-        def prepare(self, image):
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        embed_pictures(pile, Broken())
-
-
-def test_arguments_are_checked(pile):
-    for options in ({"batch": 0}, {"batch": 2.5}, {"threads": 0}, {"threads": True}):
+    for options in ({"batch": 0}, {"batch": 2.5}, {"threads": 0}):
         with pytest.raises(ValueError, match="must be a whole number from 1"):
             embed_pictures(pile, Grid(), **options)
     with pytest.raises(TypeError, match="give a list of paths"):
@@ -194,11 +165,11 @@ def test_pictures_are_known_by_their_content_and_read_only_where_they_changed(tm
     table = embed_pictures(moved, backbone)  # all are read again, and one is embedded again
     assert (backbone.embedded, table.source["cached"]) == (1, 19)
     np.testing.assert_array_equal(table.features, one_by_one(moved))
-    assert [a == b for a, b in zip(table.hashes, first.hashes, strict=True)] == [i != 5 for i in range(20)]
+    assert sum(a != b for a, b in zip(table.hashes, first.hashes, strict=True)) == 1
     monkeypatch.setattr(embedding, "read", lambda path, opener: pytest.fail(f"{path} was read"))
     assert embed_pictures(moved, backbone).source["cached"] == 20
     os.utime(moved[0], ns=(2, 2))
-    with pytest.raises(pytest.fail.Exception, match=r"0\.png was read"):
+    with pytest.raises(pytest.fail.Exception, match=r"00\.png was read"):
         embed_pictures(moved, backbone)
 
 
@@ -223,16 +194,10 @@ def test_a_picture_changed_a_moment_ago_is_not_trusted_to_stay(pile, monkeypatch
 
 def test_another_backbone_or_loading_embeds_again(pile, monkeypatch):
     embed_pictures(pile, Grid())
-    for print_, version in (("bb", embedding.LOADING_VERSION), ("aa", embedding.LOADING_VERSION + 1)):
-        with monkeypatch.context() as patch:
-            patch.setattr(embedding, "LOADING_VERSION", version)
-            assert embed_pictures(pile, Grid(print_)).source["cached"] == 0
+    assert embed_pictures(pile, Grid("bb")).source["cached"] == 0
     assert embed_pictures(pile, Grid()).source["cached"] == 20  # the first's are still there
-    contents = [content_hash(path.read_bytes()) for path in pile]
-    FeatureCache().put(dict.fromkeys(contents, np.zeros(7, np.float32)), f"cc-{embedding.LOADING_VERSION}")
-    table = embed_pictures(pile, Grid("cc"))  # features of another length are not used
-    assert table.source["cached"] == 0
-    np.testing.assert_array_equal(table.features, one_by_one(pile))
+    monkeypatch.setattr(embedding, "LOADING_VERSION", embedding.LOADING_VERSION + 1)
+    assert embed_pictures(pile, Grid()).source["cached"] == 0
 
 
 def test_an_interrupted_run_goes_on_where_it_was(pile):
@@ -245,45 +210,24 @@ def test_an_interrupted_run_goes_on_where_it_was(pile):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("handful-pictures")]
 
 
-def test_many_entries_come_back():
-    cache = FeatureCache()
-    vectors = {content_hash(str(i).encode()): np.full(3, i, np.float32) for i in range(3000)}
-    cache.put(vectors, "f")
-    stored = cache.get([*vectors, "00" * 20], "f")
-    assert stored.keys() == vectors.keys()
-    assert all((stored[h] == vectors[h]).all() for h in vectors)
-    assert cache.get(vectors, "g") == {}
-
-
-def test_names_that_are_no_text_are_remembered(tmp_path):
-    path = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\n.png")
-    os.rename(picture(tmp_path / "a.png", 0), path)
-    embed_pictures([path], Grid())
-    assert list(FeatureCache().known([path])) == [path]
-
-
-def embed_when_told(backbone, folder, start, results):
-    start.wait()
-    table = embed_pictures(find_pictures(folder)[0], backbone, batch=1, threads=2)
-    results.put((len(table), backbone.embedded + table.source["cached"], float(table.features.sum())))
-
-
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no forks here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_processes_share_the_cache_at_once(tmp_path, pile):
+def test_processes_share_the_cache_at_once(pile):
+    def embed(start, results):
+        start.wait()
+        table = embed_pictures(pile, Grid(), batch=1, threads=2)
+        results.put((len(table), float(table.features.sum())))
+
     context = multiprocessing.get_context("fork")
     start, results = context.Event(), context.Queue()
-    arguments = Grid(), tmp_path / "pile", start, results
-    running = [context.Process(target=embed_when_told, args=arguments) for _ in range(3)]
+    running = [context.Process(target=embed, args=(start, results)) for _ in range(3)]
     for process in running:
         process.start()
     start.set()  # now all at once, the making of the cache too
-    assert {results.get(timeout=60) for _ in running} == {(20, 20, float(one_by_one(pile).sum()))}
+    assert {results.get(timeout=60) for _ in running} == {(20, float(one_by_one(pile).sum()))}
     for process in running:
         process.join(30)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert embed_pictures(pile, Grid()).source["cached"] == 20
+    assert embed_pictures(pile, Grid()).source["cached"] == 20
 
 
 def test_a_damaged_cache_is_replaced(pile):
@@ -295,22 +239,18 @@ def test_a_damaged_cache_is_replaced(pile):
         with pytest.warns(UserWarning, match="is damaged .*a new one was started"):
             table = embed_pictures(pile, Grid(), cache=cache)
         np.testing.assert_array_equal(table.features, one_by_one(pile))
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert embed_pictures(pile, Grid()).source["cached"] == 20
+        assert embed_pictures(pile, Grid()).source["cached"] == 20
 
 
 def test_where_no_cache_can_be_used_it_works_without(tmp_path, pile, monkeypatch):
     cache = FeatureCache()
     cache.put({"00" * 20: np.ones(3, np.float32)}, "f")
     monkeypatch.setattr(cache_module, "LOCK_TIMEOUT_S", 0.1)
-    holder = sqlite3.connect(cache.path, isolation_level=None)
-    holder.execute("BEGIN EXCLUSIVE")
-    with pytest.warns(UserWarning, match="locked"):
-        locked = embed_pictures(pile, Grid())
-    holder.close()
-    (tmp_path / "file").write_text("no folder")
-    monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "file" / "cache"))
+    with closing(sqlite3.connect(cache.path, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.warns(UserWarning, match="locked"):
+            locked = embed_pictures(pile, Grid())
+    monkeypatch.setenv("HANDFUL_CACHE", str(tmp_path / "pile" / "00.png" / "cache"))
     with pytest.warns(UserWarning, match="cannot be used .*set HANDFUL_CACHE") as caught:
         table = embed_pictures(pile, Grid(), batch=4)
     assert len(caught) == 1

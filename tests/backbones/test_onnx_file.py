@@ -8,7 +8,7 @@ from PIL import Image
 from tiny_networks import onnx_file
 
 from handful.backbones import embed_pictures, load_backbone
-from handful.backbones.onnx_runtime import DEVICES, PROVIDERS, Session, candidates, check_device
+from handful.backbones.onnx_runtime import Session, candidates, check_device
 from handful.backbones.preprocessing import PRESETS
 
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
@@ -45,37 +45,33 @@ def test_the_fingerprint_changes_with_weights_and_with_preprocessing(tmp_path):
 
 
 def test_errors_say_what_is_wrong(tmp_path):
+    path = tmp_path / "model.onnx"
+    with pytest.raises(FileNotFoundError, match="model.onnx"):
+        load_backbone(path)
     for graph, beside, words in (
         ({"inputs": 2}, IMAGENET, "2 inputs"),
         ({"shape": ("n", 3, "h", "w")}, IMAGENET, "size"),
-        ({}, {}, r"the mean, std of its pictures are not known .*or a preset \(imagenet, clip.*model.json"),
-        ({}, {"mean": [0.5] * 3}, "the std of its pictures"),
+        ({}, {"mean": [0.5] * 3}, r"the std of its pictures .*or a preset \(imagenet, clip.*model.json"),
         ({}, IMAGENET | {"size": 9}, "8 x 8"),
         ({}, {"mean": [123.7] * 3, "std": [58.4] * 3}, "divide mean and std by 255"),
-        ({}, {"mean": [0.5] * 2, "std": [0.5] * 2}, "three are needed"),
-        ({}, {"mean": [0.5] * 3, "std": [0.5, 0, 0.5]}, "std positive"),
+        ({}, {"mean": [0.5] * 2, "std": [0.5] * 2}, "three numbers each are needed"),
         ({}, {"mean": "red", "std": 1}, "model.onnx: mean is 'red'"),
         ({}, IMAGENET | {"means": 1}, "'means'"),
         ({}, IMAGENET | {"interpolation": "cubic"}, "bicubic"),
         ({}, IMAGENET | {"crop": 2}, "crop"),
-        ({}, IMAGENET | {"size": "8"}, "size"),
-        ({}, {"preset": ["clip"]}, r"model.onnx: there is no preset"),
+        ({}, {"preset": "vit"}, "no preset 'vit': choose from imagenet, clip, dinov2, siglip"),
         ({"output": "map+flat"}, IMAGENET, "2 outputs.*map, flat"),
         ({}, IMAGENET | {"output": "x"}, "no output 'x'"),
-        ({"output": "kernel"}, IMAGENET, "rows for 1 pictures"),
+        ({"output": "kernel"}, IMAGENET, "for 1 pictures"),
     ):
-        path = onnx_file(tmp_path / "model.onnx", **graph)
-        path.with_suffix(".json").write_text(json.dumps(beside))
+        onnx_file(path, **graph).with_suffix(".json").write_text(json.dumps(beside))
         with pytest.raises(ValueError, match=words):
             load_backbone(path)
-    onnx_file(path, output="map+flat")
-    path.with_suffix(".json").write_text(json.dumps(IMAGENET | {"output": "flat"}))
+    onnx_file(path, output="map+flat").with_suffix(".json").write_text(json.dumps(IMAGENET | {"output": "flat"}))
     assert load_backbone(path).dimension == 4
     path.write_bytes(b"no network at all")
     with pytest.raises(ValueError, match="cannot be read as an ONNX network"):
         load_backbone(path)
-    with pytest.raises(FileNotFoundError, match="other.onnx"):
-        load_backbone(tmp_path / "other.onnx")
 
 
 # ---- presets
@@ -139,12 +135,8 @@ def test_arguments_win_over_the_file_beside_and_that_over_a_preset(tmp_path):
     assert load_backbone(path, size=336).input_size == (336, 336)
     path.with_suffix(".json").write_text(json.dumps({"preset": "clip", "size": 64, "crop": 0.9}))
     assert (load_backbone(path).input_size, load_backbone(path).preprocessing.crop) == ((64, 64), 0.9)
-    backbone = load_backbone(str(path), size=6, mean=0.0, std=1.0)
-    np.testing.assert_allclose(backbone.prepare(Image.new("RGB", (9, 9), "white")), np.ones((3, 6, 6)), atol=1e-6)
     fixed = onnx_file(tmp_path / "fixed.onnx", ("n", 3, 8, 8))
     assert load_backbone(fixed, preset="dinov2").input_size == (8, 8)  # the size in the network wins
-    with pytest.raises(ValueError, match="no preset 'vit': choose from imagenet, clip, dinov2, siglip"):
-        load_backbone(path, preset="vit")
     with pytest.raises(ValueError, match="is for an ONNX file, not for pixels"):
         load_backbone("pixels", preset="clip")
 
@@ -158,19 +150,15 @@ def test_the_order_in_which_devices_are_tried(monkeypatch):
     for device, available, order in (
         ("auto", [CPU, "AzureExecutionProvider"], ["cpu"]),
         ("auto", [CPU, DML, CUDA], ["cuda", "directml", "cpu"]),
-        ("cpu", [CUDA, CPU], ["cpu"]),
         ("directml", [CUDA, DML, CPU], ["directml"]),
     ):
         assert candidates(device, available) == order
     for device, package in (("cuda", "onnxruntime-gpu"), ("directml", "onnxruntime-directml"), ("coreml", "on a Mac")):
         with pytest.raises(ValueError, match=rf"'{device}' is not one .*\(cpu\): .*pip install .*{package}"):
             candidates(device, [CPU])
-    assert set(DEVICES) == {"auto", *PROVIDERS}
-    with pytest.raises(ValueError, match="no device 'gpu': choose from auto, cpu, cuda, directml, coreml"):
-        load_backbone("pixels", device="gpu")
     monkeypatch.setenv("HANDFUL_DEVICE", "gpu")
-    with pytest.raises(ValueError, match="no device 'gpu'"):
-        check_device(None)
+    with pytest.raises(ValueError, match="no device 'gpu': choose from auto, cpu, cuda, directml, coreml"):
+        load_backbone("pixels")
     assert check_device("cpu") == "cpu"  # an argument wins over the environment
 
 
@@ -209,14 +197,13 @@ def test_a_device_is_taken_only_if_it_gives_the_features_of_the_cpu(tmp_path, mo
 
 def test_a_provider_that_onnx_runtime_does_not_have_is_not_replaced_in_silence(tmp_path, monkeypatch):
     """ONNX Runtime warns and takes the CPU; here it is an error, which "auto" answers with the CPU."""
-    pytest.importorskip("onnx")
-    runtime = pytest.importorskip("onnxruntime")
+    runtime, path = pytest.importorskip("onnxruntime"), onnx_file(tmp_path / "network.onnx", **IMAGENET)
     if CUDA in runtime.get_available_providers():
         pytest.skip("there is CUDA here")
     monkeypatch.setattr(runtime, "get_available_providers", lambda: [CUDA, CPU])
-    backbone = load_backbone("omniglot")
-    with pytest.raises(ValueError, match="omniglot cannot run on 'cuda'"):
-        load_backbone("omniglot", device="cuda")
-    assert backbone.fingerprint == load_backbone("omniglot", device="cpu").fingerprint  # the device is no part of it
+    with pytest.raises(ValueError, match=r"network.onnx cannot run on 'cuda'"):
+        load_backbone(path, device="cuda")
+    backbone = load_backbone(path)
+    assert backbone.fingerprint == load_backbone(path, device="cpu").fingerprint  # the device is no part of it
     Image.new("RGB", (20, 20), "red").save(tmp_path / "a.png")
     assert embed_pictures([tmp_path / "a.png"], backbone, cache=False).source["device"] == "cpu"

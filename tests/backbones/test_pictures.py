@@ -25,6 +25,7 @@ from handful.backbones.pictures import (
     thumbnail,
 )
 
+LOSSLESS = {"lossless": True}
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning:PIL")
 
@@ -68,19 +69,20 @@ def png_header(width, height):
 
 
 def test_formats_come_back(tmp_path):
-    for kind in ("PNG", "BMP", "TIFF", "WEBP"):
-        data = content(noise(), kind, **({"lossless": True} if kind == "WEBP" else {}))
-        np.testing.assert_array_equal(pixels(open_picture(data)), pixels(noise()))
-    (tmp_path / "a.jpg").write_bytes(data)  # a suffix may be wrong
-    np.testing.assert_array_equal(pixels(open_picture(tmp_path / "a.jpg")), pixels(noise()))
-    for compression in ("tiff_lzw", "tiff_adobe_deflate", "packbits", "group4"):
-        image = noise() if compression != "group4" else noise().convert("1")
-        opened = open_picture(content(image, "TIFF", compression=compression))
-        np.testing.assert_array_equal(pixels(opened), pixels(image.convert("RGB")))
-    for kind in ("JPEG", "WEBP"):
-        image = open_picture(content(Image.new("RGB", (40, 30), (200, 100, 50)), kind))
-        assert image.size == (40, 30)
-        assert np.abs(pixels(image) - [200, 100, 50]).max() <= 4
+    for kind, options in (
+        ("PNG", {}),
+        ("BMP", {}),
+        ("TIFF", {}),
+        ("TIFF", {"compression": "tiff_lzw"}),
+        ("WEBP", LOSSLESS),
+    ):
+        (tmp_path / "a.jpg").write_bytes(content(noise(), kind, **options))  # a suffix may be wrong
+        np.testing.assert_array_equal(pixels(open_picture(tmp_path / "a.jpg")), pixels(noise()))
+    group4 = open_picture(content(noise().convert("1"), "TIFF", compression="group4"))
+    np.testing.assert_array_equal(pixels(group4), pixels(noise().convert("1").convert("RGB")))
+    image = open_picture(content(Image.new("RGB", (40, 30), (200, 100, 50)), "JPEG"))
+    assert image.size == (40, 30)
+    assert np.abs(pixels(image) - [200, 100, 50]).max() <= 4
 
 
 def test_numbers_of_16_and_32_bits_are_scaled_not_clipped():
@@ -90,58 +92,42 @@ def test_numbers_of_16_and_32_bits_are_scaled_not_clipped():
         np.testing.assert_array_equal(pixels(open_picture(content(Image.fromarray(values), kind))), expected)
     for values, expected in (
         (np.float32([[0, 0.5, 1.0]]), [0, 128, 255]),
-        (np.float32([[0, 128, 255]]), [0, 128, 255]),
         (np.float32([[0, np.nan, 255]]), [0, 0, 255]),
         (np.float32([[-100, 0, 1]]), [0, 252, 255]),
         (np.float32([[0, 1e6, 2e6]]), [0, 128, 255]),
-        (np.int32([[0, 128, 255]]), [0, 128, 255]),
         (np.int32([[0, 257, 65535]]), [0, 1, 255]),
     ):
         assert pixels(open_picture(content(Image.fromarray(values), "TIFF")))[0, :, 0].tolist() == expected
-
-
-def test_sixteen_bits_of_which_white_is_zero():
     tags = TiffImagePlugin.ImageFileDirectory_v2()
-    tags[262] = 0
+    tags[262] = 0  # white is zero
     data = content(Image.fromarray(np.full((8, 8), 65535, np.uint16)), "TIFF", tiffinfo=tags)
-    if Image.open(io.BytesIO(data)).tag_v2[262] != 0:
-        pytest.skip("this Pillow writes no such file")
-    assert (pixels(open_picture(data)) == 0).all()
+    if Image.open(io.BytesIO(data)).tag_v2[262] == 0:  # not every Pillow writes such a file
+        assert (pixels(open_picture(data)) == 0).all()
 
 
-def test_other_modes_have_their_colours():
-    for mode, kind, colour, expected in (
-        ("CMYK", "JPEG", (255, 0, 0, 0), (0, 255, 255)),
-        ("LAB", "TIFF", (255, 128, 128), WHITE),
-        ("1", "PNG", 1, WHITE),
-        ("L", "PNG", 255, WHITE),
-        ("YCbCr", "JPEG", (255, 128, 128), WHITE),
-    ):
-        assert np.abs(pixels(open_picture(content(Image.new(mode, (16, 16), colour), kind))) - expected).max() <= 4
-
-
-def test_what_is_transparent_shows_white():
+def test_colours_of_other_modes_and_what_is_transparent_shows_white():
     image = Image.new("RGBA", (2, 1), (0, 0, 0, 0))
     image.putpixel((1, 0), (0, 0, 0, 255))
     palette = Image.new("P", (2, 1))
     palette.putpalette([*RED, *BLUE])
     palette.putpixel((1, 0), 1)
     for data, expected in (
+        (content(Image.new("CMYK", (16, 16), (255, 0, 0, 0)), "JPEG"), [(0, 255, 255)] * 16),
+        (content(Image.new("LAB", (2, 1), (255, 128, 128)), "TIFF"), [WHITE] * 2),
+        (content(Image.new("1", (2, 1), 1), "PNG"), [WHITE] * 2),
         (content(image, "PNG"), [WHITE, (0, 0, 0)]),
         (content(image.convert("LA"), "TIFF"), [WHITE, (0, 0, 0)]),
         (content(image.quantize(4), "PNG"), [WHITE, (0, 0, 0)]),
         (content(palette, "GIF", transparency=0), [WHITE, BLUE]),
         (content(Image.new("RGB", (2, 1), RED), "PNG", transparency=RED), [WHITE, WHITE]),
-        (content(Image.new("L", (2, 1), 7), "PNG", transparency=7), [WHITE, WHITE]),
         (content(Image.new("RGBA", (2, 1), (255, 0, 0, 128)), "PNG"), [(255, 127, 127)] * 2),  # half of it
     ):
-        assert np.abs(pixels(open_picture(data))[0] - expected).max() <= 1
+        assert np.abs(pixels(open_picture(data))[0] - expected).max() <= 4
 
 
 def test_of_an_animation_the_first_frame():
     frames = [Image.new("RGB", (8, 8), colour) for colour in (RED, GREEN, BLUE)]
-    for kind in ("GIF", "WEBP", "PNG", "TIFF"):
-        options = {"lossless": True} if kind == "WEBP" else {}
+    for kind, options in (("GIF", {}), ("WEBP", LOSSLESS), ("PNG", {}), ("TIFF", {})):
         data = content(frames[0], kind, save_all=True, append_images=frames[1:], **options)
         assert Image.open(io.BytesIO(data)).n_frames == 3
         assert (pixels(open_picture(data)) == RED).all()
@@ -181,7 +167,7 @@ def name(request):
 
 
 def test_pictures_of_phones_are_found_opened_upright_and_embedded_like_others(tmp_path, name):
-    for turn, transpose in ((1, None), (3, Image.Transpose.ROTATE_180), (6, Image.Transpose.ROTATE_270)):
+    for turn, transpose in ((6, Image.Transpose.ROTATE_270), (1, None)):
         exif = Image.Exif()
         exif[274] = turn
         data = phone_file(scene(), name, exif=exif.tobytes())
@@ -190,12 +176,8 @@ def test_pictures_of_phones_are_found_opened_upright_and_embedded_like_others(tm
         upright = scene() if transpose is None else scene().transpose(transpose)
         image = open_picture(tmp_path / name)
         assert image.size == picture_size(tmp_path / name) == upright.size
-        difference = np.abs(pixels(image) - pixels(upright))
-        assert np.median(difference) <= 4
-        assert difference.mean() <= 8
-    for mode in ("RGBA", "L"):
-        assert open_picture(phone_file(scene().convert(mode), name)).mode == "RGB"
-    (tmp_path / name).write_bytes(phone_file(scene(), name))
+        assert np.abs(pixels(image) - pixels(upright)).mean() <= 8
+    assert open_picture(phone_file(scene().convert("RGBA"), name)).mode == "RGB"
     scene().save(tmp_path / "a.png")
     table = embed_pictures(find_pictures(tmp_path)[0], load_backbone("pixels"), cache=False)
     assert np.abs(table.features[0] - table.features[1]).mean() < 0.03
@@ -204,18 +186,17 @@ def test_pictures_of_phones_are_found_opened_upright_and_embedded_like_others(tm
 
 def test_pictures_of_phones_have_the_same_limits(name, monkeypatch):
     whole = phone_file(scene(), name)
-    start, *boxes = whole.split(b"ispe\0\0\0\0")  # where a file says its size
-    lie = b"".join(
-        b"ispe\0\0\0\0" + (30_000).to_bytes(4, "big") + (20_000).to_bytes(4, "big") + box[8:] for box in boxes
-    )
-    with pytest.raises(BadPicture, match=r"pixels|damaged"):
-        open_picture(start + lie)
     with monkeypatch.context() as patch:
         patch.setattr(pictures, "MAX_PIXELS", 5000)
         assert "96 x 64 pixels" in reason_of(whole)
-    for part in (0.05, 0.6, 0.9):
-        with pytest.raises(BadPicture):
-            open_picture(whole[: int(len(whole) * part)])
+    start, *boxes = whole.split(b"ispe\0\0\0\0")  # where a file says its size
+    size = b"ispe\0\0\0\0" + (30_000).to_bytes(4, "big") + (20_000).to_bytes(4, "big")
+    for data in (
+        start + b"".join(size + box[8:] for box in boxes),
+        *(whole[: int(len(whole) * x)] for x in (0.05, 0.9)),
+    ):
+        with pytest.raises(BadPicture, match=r"pixels|damaged|is "):
+            open_picture(data)
 
 
 def test_without_the_extra_a_heic_picture_is_refused_with_the_install_command(monkeypatch):
@@ -234,28 +215,25 @@ SIDES = {
 
 
 def test_pictures_come_upright(tmp_path):
-    view = np.asarray(noise(3, 5).resize((80, 48), Image.Resampling.NEAREST))
-    for kind, options in (
-        ("PNG", {}), ("WEBP", {"lossless": True}), ("TIFF", {}), ("JPEG", {"quality": 100, "subsampling": 0}),
-    ):  # fmt: skip
-        for orientation, (row, column) in SIDES.items():
-            stored = view if row in ("top", "bottom") else view.transpose(1, 0, 2)
-            stored = stored[::-1] if row in ("bottom", "right") else stored
-            stored = stored[:, ::-1] if column in ("bottom", "right") else stored
-            exif = Image.Exif()
-            exif[0x0112] = orientation
-            path = tmp_path / "a"
+    view, path = np.asarray(noise(3, 5).resize((80, 48), Image.Resampling.NEAREST)), tmp_path / "a"
+    for orientation, (row, column) in SIDES.items():
+        stored = view if row in ("top", "bottom") else view.transpose(1, 0, 2)
+        stored = stored[::-1] if row in ("bottom", "right") else stored
+        stored = stored[:, ::-1] if column in ("bottom", "right") else stored
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        for kind, options, tolerance in (
+            ("PNG", {}, 0), ("WEBP", LOSSLESS, 0), ("TIFF", {}, 0), ("JPEG", {"quality": 100, "subsampling": 0}, 8),
+        ):  # fmt: skip
             path.write_bytes(content(Image.fromarray(np.ascontiguousarray(stored)), kind, exif=exif, **options))
             image = open_picture(path)
             assert image.size == picture_size(path) == (80, 48)
-            assert np.abs(pixels(image) - view).max() <= (8 if kind == "JPEG" else 0)
+            assert np.abs(pixels(image) - view).max() <= tolerance
             assert image.getexif().get(0x0112, 1) == 1  # nobody turns it again
 
 
-HALVES = np.zeros((8, 24, 3), np.uint8)
-HALVES[:, :12, 0] = 255  # the left half is red, so that a turn shows
 GARBAGE = np.random.default_rng(0).bytes(60_000)
-SHORT, ASCII, RATIONAL, FLOAT = 3, 2, 5, 11  # types of TIFF
+SHORT, ASCII, RATIONAL = 3, 2, 5  # types of TIFF
 
 
 def exif_of(kind, value, count=1, tail=b""):
@@ -265,74 +243,45 @@ def exif_of(kind, value, count=1, tail=b""):
 
 
 SIX = exif_of(SHORT, struct.pack(">H", 6))
-ORIENTATIONS = {  # and whether it turns the picture
-    "a short": (SIX, True),
-    "a rational": (exif_of(RATIONAL, struct.pack(">I", 26), tail=struct.pack(">II", 6, 1)), True),
-    "a float": (exif_of(FLOAT, struct.pack(">f", 6)), True),
-    "the first of two": (exif_of(SHORT, struct.pack(">HH", 6, 3), 2), True),
-    "text": (exif_of(ASCII, b"6", 2), False),
-    "the number 9": (exif_of(SHORT, struct.pack(">H", 9)), False),
-    "infinite": (exif_of(RATIONAL, struct.pack(">I", 26), tail=struct.pack(">II", 1, 0)), False),
-    "cut off": (SIX[:20], False),
-    "4 billion numbers": (exif_of(SHORT, struct.pack(">I", 8), 0xFFFFFFFF), False),
-    "garbage": (b"Exif\0\0" + GARBAGE, False),
-}
 
 
-def saved(kind, **options):
-    return content(Image.fromarray(HALVES), kind, **({"quality": 100} if kind in ("JPEG", "WEBP") else {}), **options)
-
-
-def png(*chunks, at=33):
-    """With chunks after the header, or at another place."""
-    plain = saved("PNG")
-    at = at if at > 0 else len(plain) + at
-    return plain[:at] + b"".join(chunk(*one) for one in chunks) + plain[at:]
-
-
-def jpeg(marker, data):
-    plain = saved("JPEG")
-    return plain[:2] + bytes([0xFF, marker]) + struct.pack(">H", len(data) + 2) + data + plain[2:]
-
-
-def check(data, tmp_path, is_turned=False):
-    """Both ways of reading agree on the size, and red is where it belongs."""
-    image, red = open_picture(data), np.asarray(open_picture(data))[..., 0] > 128
-    (tmp_path / "picture").write_bytes(data)
-    assert image.size == picture_size(tmp_path / "picture") == ((8, 24) if is_turned else (24, 8))
-    red = red.T if is_turned else red  # turned to the right: what was left is above
-    assert red[:, :10].all()
-    assert not red[:, 14:].any()
+def with_part(kind, part):
+    """A picture of 24 x 8 with a chunk after the header of a PNG, or with EXIF in another format."""
+    if kind != "PNG":
+        return content(noise(8, 24), kind, exif=part)
+    plain = content(noise(8, 24), "PNG")
+    return plain[:33] + part + plain[33:]
 
 
 def test_an_orientation_is_taken_from_any_number_and_from_nothing_else(tmp_path):
-    for block, is_turned in ORIENTATIONS.values():
-        for data in (png((b"eXIf", block[6:])), jpeg(0xE1, block), saved("WEBP", exif=block)):
-            check(data, tmp_path, is_turned)
+    for block, is_turned in (
+        (SIX, True),
+        (exif_of(RATIONAL, struct.pack(">I", 26), tail=struct.pack(">II", 6, 1)), True),
+        (exif_of(SHORT, struct.pack(">HH", 6, 3), 2), True),  # the first of two
+        (exif_of(ASCII, b"6", 2), False),
+        (exif_of(SHORT, struct.pack(">H", 9)), False),
+        (exif_of(RATIONAL, struct.pack(">I", 26), tail=struct.pack(">II", 1, 0)), False),  # infinite
+        (SIX[:20], False),
+        (b"Exif\0\0" + GARBAGE, False),
+    ):
+        for kind, part in (("PNG", chunk(b"eXIf", block[6:])), ("JPEG", block), ("WEBP", block)):
+            (tmp_path / "a").write_bytes(with_part(kind, part))
+            size = (8, 24) if is_turned else (24, 8)
+            assert open_picture(tmp_path / "a").size == picture_size(tmp_path / "a") == size
 
 
-BOMB = zlib.compress(b"a" * 20_000_000, 9)
-BROKEN = {
-    "text that unpacks to 20 MB": png((b"zTXt", b"k\0\0" + BOMB)),
-    "such text after the pixels": png((b"zTXt", b"k\0\0" + BOMB), at=-12),
-    "a profile of garbage": png((b"iCCP", GARBAGE)),
-    "text with a wrong checksum": png((b"tEXt", b"k\0abc")).replace(b"k\0abc", b"k\0abd"),
-    "an animation that is cut off": png((b"acTL", b"ab")),
-    "EXIF with a wrong checksum": png((b"eXIf", SIX[6:])).replace(struct.pack(">HH", 6, 0), b"\0\5\0\0"),
-    "other pictures of garbage": jpeg(0xE2, b"MPF\0" + GARBAGE),
-    "garbage in a WebP": saved("WEBP", icc_profile=GARBAGE, xmp=GARBAGE),
-    "garbage in a TIFF": saved("TIFF", icc_profile=GARBAGE),
-}
-
-
-def test_what_is_broken_beside_the_pixels_does_not_refuse_them(tmp_path):
-    for data in BROKEN.values():
-        check(data, tmp_path)
-    # The orientation and transparency outlive it.
-    check(png((b"zTXt", b"k\0\0" + BOMB), (b"eXIf", SIX[6:])), tmp_path, is_turned=True)
-    plain = content(Image.new("P", (4, 4), 0), "PNG", transparency=0)
-    broken = plain[:33] + chunk(b"pHYs", b"\0") + plain[33:]
-    assert open_picture(broken).getpixel((0, 0)) == open_picture(plain).getpixel((0, 0)) == WHITE
+def test_what_is_broken_beside_the_pixels_does_not_refuse_them():
+    long_text = chunk(b"zTXt", b"k\0\0" + zlib.compress(b"a" * 20_000_000, 9))
+    for part in (
+        long_text,
+        chunk(b"iCCP", GARBAGE),
+        chunk(b"tEXt", b"k\0abc")[:-1] + b"?",  # another checksum
+        chunk(b"eXIf", SIX[6:])[:-1] + b"?",
+    ):
+        np.testing.assert_array_equal(pixels(open_picture(with_part("PNG", part))), pixels(noise(8, 24)))
+    assert open_picture(with_part("PNG", long_text + chunk(b"eXIf", SIX[6:]))).size == (8, 24)
+    for kind in ("WEBP", "TIFF"):
+        assert open_picture(content(noise(8, 24), kind, icc_profile=GARBAGE)).size == (24, 8)
 
 
 # ---- what is refused
@@ -357,17 +306,13 @@ def test_what_is_no_picture_though_named_so():
 def test_a_file_cut_short_is_refused_wherever_it_was_cut():
     for kind in ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF"):
         whole = content(noise(48, 64), kind)
-        for part in (0.1, 0.5, 0.9, 0.98):
+        for part in (0.1, 0.5, 0.98):
             assert "damaged" in reason_of(whole[: int(len(whole) * part)])
     assert "cut short" in reason_of(content(noise(300, 400), "JPEG", progressive=True)[:-500])
-    for data in (saved("JPEG")[:-400], saved("PNG")[:60], b"\xff\xd8\xff\xe1\0\0", PNG):
-        reason_of(data)
 
 
 def test_a_picture_beyond_the_limit_is_refused_by_its_header():
-    limit = Image.MAX_IMAGE_PIXELS
     assert "far too many pixels" in reason_of(png_header(100_000, 100_000))
-    assert limit == Image.MAX_IMAGE_PIXELS
     with pytest.warns(Image.DecompressionBombWarning):
         assert "12000 x 10000 pixels" in reason_of(png_header(12_000, 10_000))  # its pixels would be "cut short"
     with warnings.catch_warnings():
@@ -381,19 +326,13 @@ def test_files_that_cannot_be_read(tmp_path):
     with (tmp_path / "a.bmp").open("wb") as file:
         file.truncate(MAX_BYTES + 2**20)
     assert "has 257 MB" in reason_of(tmp_path / "a.bmp")
-    for data in (b"", b"text", png_header(0, 1)):
-        (tmp_path / "a.png").write_bytes(data)
-        with pytest.raises(BadPicture):
-            picture_size(tmp_path / "a.png")
+    (tmp_path / "a.png").write_bytes(png_header(0, 1))
+    with pytest.raises(BadPicture):
+        picture_size(tmp_path / "a.png")
     os.mkfifo(tmp_path / "b.jpg")  # opening it would wait for ever
-    (tmp_path / "c.jpg").symlink_to("/dev/zero")
-    for path in (tmp_path, tmp_path / "b.jpg", tmp_path / "c.jpg", "/dev/zero"):
+    for path in (tmp_path, tmp_path / "b.jpg", "/dev/zero"):
         assert "not a regular file" in reason_of(path)
-    reasons = [one.reason.split(":")[0] for one in find_pictures(tmp_path)[1]]
-    assert reasons == ["is not a regular file (a pipe or device)", "is a link that leads out of the folder"]
-
-
-# ---- thumbnails
+    assert "not a regular file" in find_pictures(tmp_path)[1][0].reason
 
 
 def test_a_thumbnail_is_a_small_upright_jpeg_that_tells_nothing(tmp_path):

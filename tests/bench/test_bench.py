@@ -3,23 +3,21 @@
 import csv
 import io
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-import time
 from textwrap import dedent
 
 import numpy as np
 import pytest
 from bases import base_for
-from sklearn.metrics import f1_score, recall_score, roc_auc_score
+from sklearn.metrics import f1_score, recall_score
 
 from handful.bench import BENCHMARKS, Benchmark, Cell, differences, parse_methods, run, table, tables
 from handful.bench.report import perform
 from handful.bench.settings import FIGURES, Contender
-from handful.bench.store import Block, Store, code_of, describe, fingerprint, key_of
+from handful.bench.store import describe, fingerprint, key_of
 from handful.bench.tables import write_csv, write_json, write_markdown
 from handful.core.metrics import figures
 from handful.features import FeatureTable, Protocol, digits, draw, write
@@ -79,7 +77,7 @@ def test_a_method_that_estimates_the_share_is_told_nothing():
 
 def test_other_figures_are_measured_as_scikit_learn_does(embedded, tmp_path):
     """Decisions and the error of the share, for a benchmark of one's own; they have a place of their own in a store."""
-    names = ("balanced_accuracy", "unknown_f1", "false_unknown", "share_error", "covered", "auroc")
+    names = ("balanced_accuracy", "unknown_f1", "false_unknown", "share_error", "covered")
     plain = make("balanced", "knn")
     cells = (Cell("half", Protocol(), Contender("kdo", "kdo", {})), *plain.cells)
     of = Benchmark("mine", "Mine", cells, names)
@@ -92,14 +90,12 @@ def test_other_figures_are_measured_as_scikit_learn_does(embedded, tmp_path):
         result = solve(alone.task, method=cell.contender.method, threads=1, **told)
         measured = found[cell.column, cell.row]
         for i, (truth, outlier) in enumerate(zip(alone.truth, alone.outlier, strict=True)):
-            closest = np.asarray(result.probabilities)[i].argmax(axis=-1)
-            decided = np.where(result.unknown[i], -1, closest)
+            decided = np.where(result.unknown[i], -1, np.asarray(result.probabilities)[i].argmax(axis=-1))
             expected = {
                 "balanced_accuracy": recall_score(truth, decided, average="macro"),
                 "unknown_f1": f1_score(outlier, result.unknown[i]),
                 "false_unknown": result.unknown[i][~outlier].mean(),
                 "share_error": result.outlier_share[i] - outlier.mean(),
-                "auroc": roc_auc_score(outlier, result.outlier_scores[i]),
             }
             for name, value in expected.items():
                 assert measured[name][i] == pytest.approx(100 * value, abs=0.7), (cell.row, name)
@@ -116,8 +112,6 @@ def test_means_and_half_widths_are_those_of_all_tasks_and_ratios_are_averaged_ta
     by_task = [sum(three) / 3 for three in zip(*of, strict=True)]
     assert row.means["auroc"] == pytest.approx(np.mean(by_task))
     assert row.half_widths["auroc"] == pytest.approx(1.96 * np.std(by_task, ddof=1) / np.sqrt(210))
-    pooled = 1.96 * np.std(of, ddof=1) / np.sqrt(3 * 210)
-    assert abs(row.half_widths["auroc"] - pooled) > 0.01
 
 
 def test_differences_are_paired(imbalanced):
@@ -127,9 +121,6 @@ def test_differences_are_paired(imbalanced):
     assert found.rows[0].means["prec@0.9"] == pytest.approx(apart.mean())
     assert found.rows[0].half_widths["prec@0.9"] == pytest.approx(1.96 * apart.std(ddof=1) / np.sqrt(len(apart)))
     assert "**" not in found.to_markdown()  # no difference is the best
-    assert re.search(r"\| [+-]\d+\.\d ± ", found.to_markdown())
-    of = make("balanced", "knn:k=1,knn:k=3,eol")
-    assert (of.row("eol"), of.row("EOL"), of.row("knn:k=3")) == ("EOL", "EOL", "kNN distance (k=3)")
 
 
 def test_jobs_change_nothing(embedded, tmp_path):
@@ -137,12 +128,9 @@ def test_jobs_change_nothing(embedded, tmp_path):
     methods = "eol,knn,simpleshot+iforest,iforest:trees=10,proser,finetune,feat,laplacianshot"
     base, made = base_for(embedded.dimension), []
     for jobs in (1, 2):
-        store = tmp_path / str(jobs)
-        found = tables(run(make("balanced", methods), embedded, base, store, tasks=2, seeds=2, jobs=jobs), "eol")
-        made.append(
-            [write_csv(found), write_json(found, {}), write_markdown(found, ""), *(t.to_latex() for t in found)]
-        )
-        assert len(blocks(tmp_path / str(jobs))) == 2 * 8
+        of = make("balanced", methods)
+        found = tables(run(of, embedded, base, tmp_path / str(jobs), tasks=2, seeds=2, jobs=jobs), "eol")
+        made.append([write_csv(found), write_json(found, {}), write_markdown(found, "")])
     assert made[0] == made[1]
 
 
@@ -161,29 +149,19 @@ def test_more_tasks_seeds_and_methods_use_the_blocks_that_are_there(embedded, tm
     assert len(after) == 3 * 2 * 3
     assert {path: after[path] for path in before} == before
     for row in ("kNN distance", "SimpleShot"):
-        for name in FIGURES:
-            np.testing.assert_array_equal(second["15 + 15", row][name][:200], first["15 + 15", row][name])
-    bench("knn", 200, 1)
-    assert blocks(tmp_path) == after
+        np.testing.assert_array_equal(second["15 + 15", row]["auroc"][:200], first["15 + 15", row]["auroc"])
 
 
 def test_a_damaged_block_is_made_again(embedded, tmp_path):
     of = make("balanced", "knn")
-    whole = run(of, embedded, None, tmp_path, tasks=120)
+    whole = run(of, embedded, None, tmp_path, tasks=120)["15 + 15", "kNN distance"]["auroc"]
     path, other = sorted(blocks(tmp_path))
-    untouched, content = other.stat().st_mtime_ns, path.read_bytes()
-    for size in (0, len(content) - 1):
-        path.write_bytes(content[:size])
+    content = path.read_bytes()
+    for damaged in (b"", content[:-1], other.read_bytes()):  # the last one has other tasks
+        path.write_bytes(damaged)
         again = run(of, embedded, None, tmp_path, tasks=120)
-        np.testing.assert_array_equal(
-            again["15 + 15", "kNN distance"]["auroc"], whole["15 + 15", "kNN distance"]["auroc"]
-        )
+        np.testing.assert_array_equal(again["15 + 15", "kNN distance"]["auroc"], whole)
         assert path.read_bytes() == content
-    other.rename(path)  # a whole block of other tasks
-    assert Store(tmp_path).read(path.parent.name, Block(0, 0, 100), FIGURES) is None
-    run(of, embedded, None, tmp_path, tasks=120)
-    assert path.read_bytes() == content
-    assert other.stat().st_mtime_ns > untouched
 
 
 def test_whatever_decides_a_figure_decides_the_configuration(embedded, tmp_path):
@@ -208,18 +186,6 @@ def test_whatever_decides_a_figure_decides_the_configuration(embedded, tmp_path)
     others.append(key(base=embedded))
     assert len({key(), *others}) == 1 + len(others)
     assert key(features=FeatureTable(embedded.features, embedded.labels, name="another name")) == key()
-    code = "import handful.cli; from handful.bench.store import code_of; print(code_of('simpleshot+iforest'))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)  # whatever is loaded
-    assert done.stdout.strip() == code_of("simpleshot+iforest") != code_of("knn")
-
-
-def test_what_a_run_left_behind_long_ago_is_cleared_away(tmp_path):
-    old, new = (tmp_path / f".features.npy.{name}.tmp" for name in ("old", "new"))
-    for path in (old, new):
-        path.touch()
-    os.utime(old, (time.time() - 7200,) * 2)
-    Store(tmp_path).open()
-    assert [path.name for path in tmp_path.rglob("*.tmp")] == [new.name]  # perhaps somebody's who is at work
 
 
 # A method of one's own
@@ -313,8 +279,8 @@ def test_a_method_of_a_script_runs_in_workers_without_a_guard_and_again_when_its
 def test_a_method_of_an_interactive_session_is_never_taken_for_another(tmp_path):
     """There is no file to compare: what it was yesterday, nobody knows."""
     lines = dedent(SCRIPT).replace("from helper import distances", dedent(HELPER))
-    for jobs in (1, 2):
-        command = [sys.executable, "-", "out", str(jobs), "1"]
+    for _ in range(2):
+        command = [sys.executable, "-", "out", "2", "1"]
         done = subprocess.run(command, input=lines, capture_output=True, text=True, cwd=tmp_path, timeout=60)
         assert done.returncode == 0, done.stderr
         assert done.stdout.count("solving") == 4
@@ -379,9 +345,6 @@ def test_the_best_is_bold_and_every_line_of_latex_has_a_cell_for_each_column(wri
         lines = [line for line in part.splitlines() if line.endswith(r"\\")]
         assert len(lines) in (4, 5)
         assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {len(columns) - 1}
-        assert part.count("{") == part.count("}")
-        assert part.rstrip().split("\n%")[0].rstrip().endswith(r"\end{tabular}")
-        assert not re.search(r"(?<!\\)%", part.split(r"\end{tabular}")[0])
 
 
 def test_a_single_task_has_no_half_width_and_leaves_claims_open(embedded, tmp_path):
@@ -404,6 +367,3 @@ def test_a_benchmark_takes_unequal_and_broad_tasks_and_another_number_of_unknown
     few = make("balanced", "knn,eol", Protocol(outlier_queries=4))
     assert few.columns == ["15 + 4"]
     assert few.contenders["EOL"].parameters["b"] == 0.3  # a fifth is unknown
-    assert table(run(few, embedded, None, tmp_path, tasks=3), "15 + 4").title.startswith("Tasks, ")
-    imbalanced = make("imbalanced", "knn", Protocol(queries=20, outlier_queries=10))
-    assert imbalanced.columns == ["25 + 5", "15 + 15", "5 + 25"]  # the same total in other ratios

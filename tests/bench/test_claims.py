@@ -4,13 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from handful.bench import BENCHMARKS, Results, claims, parse_methods
 from handful.bench.claims import Comparison, Verdict
 from handful.bench.report import perform
-from handful.bench.settings import FIGURES, best_b
+from handful.bench.settings import FIGURES
 from handful.features import Protocol
 
 pytest.importorskip("pyarrow")
@@ -97,25 +95,13 @@ def test_one_comparison_that_fails_is_enough_and_is_counted():
 def test_the_best_b_is_told_for_each_share():
     found = verdicts(sweep=lambda column, row, figure: sweep_level("50%", row, figure))
     assert found["The best b rises with the outlier share"].holds is False
-    near = found["The best b is about 0.3, 0.5 and 0.7 at 20, 50 and 80 % outliers"]
-    assert near.holds is False
-    assert "AUROC: b = 0.5, 0.5, 0.5" in near.remark
-    assert [best_b(share) for share in (0.1, 0.3, 0.5, 0.9)] == [0.3, 0.3, 0.5, 0.7]
+    assert "AUROC: b = 0.5, 0.5, 0.5" in found["The best b rises with the outlier share"].remark
 
 
-@given(
-    st.lists(
-        st.tuples(st.floats(-5, 5), st.one_of(st.floats(0, 5), st.just(float("nan")))), min_size=1, max_size=5
-    )
-)  # fmt: skip
-def test_the_comparison_that_is_shown_explains_the_verdict(pairs):
-    verdict = Verdict("", [Comparison("", difference, half) for difference, half in pairs])
-    assert verdict.narrowest.holds is verdict.holds
-    intervals = [(d - h, d + h) for d, h in pairs]
-    if any(high < 0 for _, high in intervals):
-        assert verdict.holds is False
-    else:
-        assert verdict.holds is (True if all(low > 0 for low, _ in intervals) else None)
+def test_the_comparison_that_is_shown_explains_the_verdict():
+    for pairs, holds in (([(1, 0.5), (2, 0.1)], True), ([(1, 2), (3, 1)], None), ([(1, 2), (-3, 1), (2, 1)], False)):
+        verdict = Verdict("", [Comparison("", difference, half) for difference, half in pairs])
+        assert verdict.narrowest.holds is verdict.holds is holds
 
 
 def test_claims_are_written_as_a_page_and_as_json(embedded, tmp_path):
@@ -128,4 +114,3 @@ def test_claims_are_written_as_a_page_and_as_json(embedded, tmp_path):
             assert f"{compared['difference']:+.1f} ± {compared['half_width_95']:.1f}" in shown
     absent = {claim["statement"]: claim for claim in said["claims"]}["kNN is the best of the plain detectors"]
     assert (absent["holds"], absent["remark"]) == (None, "The methods of this statement were not run.")
-    assert not (tmp_path / "balanced.md").exists()

@@ -5,14 +5,14 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import balanced_accuracy_score, f1_score, recall_score, roc_auc_score
+from sklearn.metrics import balanced_accuracy_score, f1_score, recall_score
 
 import handful
 from handful.core.task import Task
 from handful.engines import posterior as engine
 from handful.engines.posterior import Posterior
 from handful.engines.share_statistics import TRIED_SHARES
-from handful.features import FeatureTable, digits
+from handful.features import digits
 from handful.solving.groups import Group
 
 piles = pytest.importorskip("_random_piles", reason="the benchmarks are not part of this copy")
@@ -43,13 +43,8 @@ def test_piles_are_true_and_differ_in_everything(embedded, drawn):
     shares = np.array([f["share"] for f in facts])
     assert (shares == 0).mean() == pytest.approx(0.1, abs=0.08)
     assert shares.max() > 0.85
-    assert min(f["items"] for f in facts) < 30 < 250 < max(f["items"] for f in facts)
     alone = piles.Source(embedded).pile(7)  # the same, whichever piles are drawn beside it
     np.testing.assert_array_equal(alone.query_items, drawn[7].query_items)
-    assert piles.Source(embedded).pile(7, seed=1).facts != alone.facts
-    narrow = piles.PileRanges(ways=(3, 3), shots=(4,), share=(0.5, 0.5), no_unknowns=0.0, items=(50, 50))
-    for pile in piles.Source(embedded, narrow).piles(5):
-        assert (pile.ways, pile.shots, len(pile.truth), pile.share) == (3, 4, 50, 0.5)
 
 
 # The posterior of the share that is learned from them
@@ -71,10 +66,9 @@ def test_the_posterior_is_the_logistic_regression_of_scikit_learn(shown):
     other = LogisticRegression(C=1 / piles.RIDGE, tol=1e-8, max_iter=1000).fit(x.reshape(-1, 3), truth, weight)
     np.testing.assert_allclose(found.weights, other.coef_[0], rtol=0.01, atol=1e-3)
     assert found.constant == pytest.approx(other.intercept_[0], abs=0.01)
-    above = found.above(some)
-    assert (np.diff(above, axis=1) <= 0).all()  # it never rises with the share
+    assert (np.diff(found.above(some), axis=1) <= 0).all()  # it never rises with the share
     again = Posterior.from_json(piles.posterior_as_json(found, {"piles": 50}))
-    np.testing.assert_allclose(again.above(some), above, atol=1e-4)
+    np.testing.assert_allclose(again.above(some), found.above(some), atol=1e-4)
     assert set(engine.shipped().names) == set(shown.columns)  # the shipped one takes what is measured
 
 
@@ -90,42 +84,27 @@ def test_the_shipped_posterior_is_honest_on_pixels_that_it_never_saw(drawn):
     assert 0.7 < np.mean(covered) < 0.97
 
 
-def test_a_source_is_judged_by_what_others_taught(shown):
-    half, rest = (
-        piles.Shown({n: v[part] for n, v in shown.columns.items()}, shown.shares[part])
-        for part in (slice(25), slice(25, None))
-    )
-    learned = piles.leave_one_out({"a": half, "b": rest, "b_2": rest})  # b and b_2 are one source
-    np.testing.assert_allclose(learned["b"].weights, half.learn().weights)
-    np.testing.assert_array_equal(learned["b"].weights, learned["b_2"].weights)
-    assert not np.allclose(learned["a"].weights, learned["b"].weights)
-    with pytest.raises(ValueError, match="at least two sources"):
-        piles.leave_one_out({"a": half})
-
-
 # Estimators of the share
 
 
-def pile(seed=0, ways=5, shots=5, share=0.4, items=150, unknown_ways=5, noise=0.08, dimension=64):
+def pile(share, ways=5, shots=5, items=150, noise=0.08, dimension=64):
     """Clusters far apart, each around its own axis."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     unknowns = round(share * items)
-    kinds = np.concatenate([np.arange(items - unknowns) % ways, ways + np.arange(unknowns) % unknown_ways])
+    kinds = np.concatenate([np.arange(items - unknowns) % ways, ways + np.arange(unknowns) % ways])
     labels = np.repeat(np.arange(ways), shots)
     axes = np.eye(dimension)
-    return Task(*(axes[labels] + noise * rng.normal(size=(len(labels), dimension)), labels), axes[kinds]
-                + noise * rng.normal(size=(items, dimension)))  # fmt: skip
+    support, query = (axes[codes] + noise * rng.normal(size=(len(codes), dimension)) for codes in (labels, kinds))
+    return Task(support, labels, query)
 
 
 def test_clusters_far_apart_show_their_share():
     for name in estimators.ESTIMATORS:
         for wanted in (0.3, 0.8):
             limit = 0.15 if name == "km2" else 0.05  # kernels see 25 examples in 64 dimensions poorly
-            assert estimators.estimate(name, pile(share=wanted)) == pytest.approx(wanted, abs=limit), name
-        if name != "km2":
-            assert estimators.estimate(name, pile(share=0.1)) == pytest.approx(0.1, abs=0.05), name
+            assert estimators.estimate(name, pile(wanted)) == pytest.approx(wanted, abs=limit), name
         if name in ("em", "bbse", "mixture"):
-            assert estimators.estimate(name, pile(share=0.0)) < 0.05, name
+            assert estimators.estimate(name, pile(0.0)) < 0.05, name
 
 
 def test_only_eol_is_told_the_share_and_queries_stay_as_many_while_more_are_unknown():
@@ -160,17 +139,8 @@ def test_a_stream_has_each_item_once_and_a_seed_is_a_stream():
     one, same, other = (world.draw_stream(codes, items=200, classes=12, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.arrivals, same.arrivals)
     assert one.arrivals.tolist() != other.arrivals.tolist()
-    assert one.classes == 12
     with pytest.raises(ValueError, match="there are 5 classes, 5 of them with two items or more: a small context"):
         world.draw_stream(np.repeat(np.arange(5), 9))
-    assert world.class_codes(FeatureTable(np.eye(6), ["b", None, "oos", "a", "b", ""])).tolist() == [
-        1,
-        -1,
-        -1,
-        0,
-        1,
-        -1,
-    ]
 
 
 class Notebook:
@@ -212,8 +182,6 @@ def test_a_model_is_told_only_what_has_come():
             assert max(call[1]) < seen
             assert call[1] == {row: codes[order[row]] for row in call[1]}
     assert [place + n for place, _ in run.told] == model.labels
-    groups = [Group(k, np.arange(100 * k, 100 * k + size), 0.5) for k, size in enumerate([2, 3, 9, *[4] * 12])]
-    assert world.looked_at(groups) == [200, *range(300, 1200, 100)]  # the first item of the ten largest groups
 
 
 def test_figures_of_a_small_stream_by_hand():
@@ -227,65 +195,23 @@ def test_figures_of_a_small_stream_by_hand():
     assert np.isnan(first["named"])
     assert (second["named"], both["named"]) == (50, 50)
     assert (first["unknown"], second["unknown"], both["unknown"]) == (50, 100, pytest.approx(200 / 3))
-    is_new = [[False, True, True, False], [False, False, True, False]]
-    ranks = [100 * roc_auc_score(new, scores[4 * i : 4 * i + 4]) for i, new in enumerate(is_new)]
-    assert (first["auroc"], second["auroc"], both["auroc"]) == (*ranks, np.mean(ranks))
     assert [(f["told"], f["mistakes"], f["classes"]) for f in (first, second, both)] == [
-        (2, 1, 1),
-        (1, 1, 1),
-        (3, 2, 1),
-    ]
+        (2, 1, 1), (1, 1, 1), (3, 2, 1),
+    ]  # fmt: skip
     assert [f["seconds"] for f in (first, second, both)] == [1, 3, 2]
 
 
 # Other tools, for peers.py
 
 
-@pytest.fixture(scope="module")
-def peers():
+def test_rules_decide_as_they_are_named_and_figures_are_those_of_scikit_learn():
     pytest.importorskip("pyod")
     import peers
 
-    return peers
-
-
-def clusters(shots, noise=0.05):
-    """Four known clusters, and a pile of them with a fifth one: support, labels, query, truth."""
-    rng = np.random.default_rng(0)
-    labels, truth = np.repeat(np.arange(4), shots), np.repeat([0, 1, 2, 3, -1], 10)
-    support = np.eye(40)[labels] + noise * rng.normal(size=(len(labels), 40))
-    query = np.eye(40)[np.where(truth < 0, 7, truth)] + noise * rng.normal(size=(len(truth), 40))
-    return *(x / np.linalg.norm(x, axis=1, keepdims=True) if x.ndim > 1 else x for x in (support, labels, query)), truth
-
-
-def test_other_tools_answer_for_every_item_and_a_tuned_threshold_parts_what_is_easy_to_part(peers):
-    methods = peers._peers
-    for name, detect in methods.DETECTORS.items():
-        *task, truth = clusters(3)
-        answer = detect(methods.Examples(*task))
-        assert answer.scores.shape == answer.unknown.shape == answer.classes.shape == truth.shape, name
-        assert np.isfinite(answer.scores).all(), name
-    for name, rank in methods.RANKINGS.items():
-        for shots in (1, 5):
-            *task, truth = clusters(shots)
-            answer = methods.tuned(methods.Examples(*task), rank, name == "LabelSpreading")
-            assert (answer.classes[truth >= 0] == truth[truth >= 0]).all(), name
-            assert answer.unknown[truth >= 0].mean() < 0.1, name
-            if shots == 5:  # with one example of a class the threshold is a guess
-                assert answer.unknown[truth < 0].mean() > 0.9, name
-    support, labels, query, _ = clusters(5)
-    answer = methods.pyod(methods.Examples(support, labels, query), "knn", on_pile=True)
-    assert answer.unknown.sum() <= 0.1 * (len(support) + len(query)) + 1
-
-
-def test_rules_decide_as_they_are_named_and_figures_are_those_of_scikit_learn(peers, embedded):
     methods = peers._peers
     ranking = methods.Ranking(np.zeros(10, int), np.arange(10.0))
     assert np.flatnonzero(methods.told_share(ranking, 0.3).unknown).tolist() == [7, 8, 9]
     assert not methods.told_share(ranking, 0.0).unknown.any()
-    truth = np.array([0, 0, 1, 1, -1, -1])
-    ranking = methods.Ranking(np.array([0, 0, 1, 1, 0, 1]), np.array([0.1, 0.2, 0.1, 0.5, 0.6, 0.9]))
-    assert methods.at_best(ranking, truth, peers.balanced_accuracy).unknown.tolist() == [False] * 4 + [True] * 2
     rng = np.random.default_rng(1)
     truth = rng.integers(-1, 3, 60)
     answer = methods.Answer(rng.integers(0, 3, 60), rng.random(60), rng.random(60) < 0.3)
@@ -296,8 +222,3 @@ def test_rules_decide_as_they_are_named_and_figures_are_those_of_scikit_learn(pe
     assert found["macro_f1"] == pytest.approx(100 * f1_score(truth, decided, average="macro"))
     assert found["recall"] == pytest.approx(100 * recall_score(truth, decided, labels=[0, 1, 2], average="micro"))
     assert found["precision"] == pytest.approx(100 * (decided == truth)[decided >= 0].mean())
-    large = piles.Source(embedded, piles.PileRanges(ways=(4, 4), shots=(10,))).pile(0)
-    small = peers.with_shots(large, 2)  # fewer examples leave the pile as it is
-    assert np.bincount(small.task.labels[0]).tolist() == [2] * 4
-    assert np.array_equal(small.task.query, large.task.query)
-    assert set(small.support_items) < set(large.support_items)

@@ -3,7 +3,7 @@
 import inspect
 
 import handful
-from handful.estimators.factory import SHARED_PARAMETERS, estimator_class, parameter_texts
+from handful.estimators.factory import estimator_class, parameter_texts
 from handful.methods.registry import find_method
 
 
@@ -38,10 +38,3 @@ def test_the_docstring_of_a_method_names_its_parameters_in_order_with_their_defa
                 assert kind.endswith(", optional")
             else:
                 assert kind.endswith(f", default {written(default)}")
-
-
-def test_help_shows_the_parameters_of_the_method_and_those_that_all_estimators_have():
-    lines = inspect.getdoc(handful.EOL).splitlines()
-    assert "lambda_co : float, default 1.0" in lines
-    assert "    Weight lambda_co of the entropy of each decision." in lines
-    assert all(any(line.startswith(f"{name} : ") for line in lines) for name in SHARED_PARAMETERS)

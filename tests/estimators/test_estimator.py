@@ -54,18 +54,9 @@ def test_fit_labels_the_pile_and_keeps_given_labels(pile):
     np.testing.assert_array_equal(model.transduction_ == handful.UNKNOWN, model.unknown_)
     assert np.mean(model.transduction_[:n] == truth) > 0.85
     np.testing.assert_allclose(model.label_distributions_.sum(axis=1), 1)
-    assert model.n_features_in_ == 64
     assert list(model.get_feature_names_out()) == [*(f"p_{name}" for name in model.classes_), "outlier_score"]
-    assert model.n_iter_ == 50
-    assert model.outlier_share_ == 0.5
     np.testing.assert_array_equal(model.classes_, np.unique(y[n:]))
-
-
-def test_fit_agrees_with_solve(pile):
-    X, y, truth = pile
-    n = len(truth)
-    model = handful.EOL(outlier_share=0.4).fit(X, y)
-    result = handful.solve(X[n:], y[n:], X[:n], method="eol", outlier_share=0.4)
+    result = handful.solve(X[n:], y[n:], X[:n], method="eol", outlier_share=0.5)
     np.testing.assert_array_equal(model.transduction_[:n], result.labels)
     np.testing.assert_allclose(model.outlier_scores_[:n], result.outlier_scores)
 
@@ -96,12 +87,11 @@ def test_what_means_no_label_and_no_class_among_strings():
 
 
 def test_integers_with_gaps_stay_integers():
-    for hold in ["pandas Int64", "pandas category", "polars"]:
-        pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
-        large = 2**60 + 1  # a float has no such number
-        labels = [3, large, None, None]
-        y = polars.Series(labels) if hold == "polars" else pandas.Series(pandas.array(labels, dtype="Int64"))
-        y = y.astype("category") if "category" in hold else y
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    large = 2**60 + 1  # a float has no such number
+    labels = [3, large, None, None]
+    numbers = pandas.Series(pandas.array(labels, dtype="Int64"))
+    for y in (numbers, numbers.astype("category"), polars.Series(labels)):
         model = handful.estimators.SimpleShot().fit(np.eye(4)[[0, 1, 0, 1]], y)
         assert model.classes_.dtype == np.int64
         assert model.transduction_.tolist() == [3, large, 3, large]
@@ -145,33 +135,26 @@ SCORES = ("balanced_accuracy", "unknown_f1", "auroc", "aupr", "oscr")
 
 
 def test_a_scorer_counts_what_is_of_no_class(pile):
-    for kind in ["strings", "numbers"]:
-        X, y, truth = pile
-        model = handful.EOL()
-        if kind == "strings":
-            model.fit(X, np.where(y == -1, "", y.astype(str)))
-            marked = np.where(truth == -1, "unknown", truth.astype(str))
-        else:
-            model.fit(X, y)
-            marked = np.where(truth == -1, handful.NONE_OF_THESE, truth)
-        n, is_unknown = len(truth), truth == -1
-        new, called = X[:n], model.unknown_[:n]
-        codes = np.where(is_unknown, -1, np.searchsorted(np.unique(truth[~is_unknown]), truth))
-        p, scores = model.predict_proba(new), model.outlier_scores_[:n]
-        expected = {
-            "balanced_accuracy": metrics.open_set_balanced_accuracy(np.where(called, -1, p.argmax(axis=1)), codes, 5),
-            "unknown_f1": metrics.unknown_f1(called, is_unknown), "auroc": metrics.auroc(scores, is_unknown),
-            "aupr": metrics.aupr(scores, is_unknown), "oscr": metrics.oscr(p, scores, codes),
-        }  # fmt: skip
-        assert set(expected) == set(SCORES)
-        unlabelled = [*marked.tolist(), *[None] * 5]
-        for name, value in expected.items():
-            assert 0.5 < value < 1
-            assert handful.estimators.scorer(name)(model, X[: n + 5], unlabelled) == pytest.approx(value, abs=1e-5)
-        other = np.where(is_unknown, "11" if kind == "strings" else 11, marked)  # a class that the model does not have
-        assert handful.estimators.scorer("auroc")(model, new, other) == pytest.approx(expected["auroc"], abs=1e-5)
-        with pytest.raises(ValueError, match=r"y has no true unknown, .* 'auroc' .* label them"):
-            handful.estimators.scorer("auroc")(model, new[~is_unknown], marked[~is_unknown])
+    X, y, truth = pile
+    n, is_unknown = len(truth), truth == -1
+    model = handful.EOL().fit(X, np.where(y == -1, "", y.astype(str)))
+    marked = np.where(is_unknown, "unknown", truth.astype(str))
+    new, called = X[:n], model.unknown_[:n]
+    codes = np.where(is_unknown, -1, np.searchsorted(np.unique(truth[~is_unknown]), truth))
+    p, scores = model.predict_proba(new), model.outlier_scores_[:n]
+    expected = {
+        "balanced_accuracy": metrics.open_set_balanced_accuracy(np.where(called, -1, p.argmax(axis=1)), codes, 5),
+        "unknown_f1": metrics.unknown_f1(called, is_unknown), "auroc": metrics.auroc(scores, is_unknown),
+        "aupr": metrics.aupr(scores, is_unknown), "oscr": metrics.oscr(p, scores, codes),
+    }  # fmt: skip
+    for name, value in expected.items():
+        found = handful.estimators.scorer(name)(model, X[: n + 5], [*marked.tolist(), *[None] * 5])
+        assert 0.5 < value < 1
+        assert found == pytest.approx(value, abs=1e-5)
+    other = np.where(is_unknown, "11", marked)  # a class that the model does not have
+    assert handful.estimators.scorer("auroc")(model, new, other) == pytest.approx(expected["auroc"], abs=1e-5)
+    with pytest.raises(ValueError, match=r"y has no true unknown, .* 'auroc' .* label them"):
+        handful.estimators.scorer("auroc")(model, new[~is_unknown], marked[~is_unknown])
 
 
 def test_searches_over_strings_take_scorers_and_blanks():
@@ -184,8 +167,6 @@ def test_searches_over_strings_take_scorers_and_blanks():
     assert search.best_estimator_.classes_.tolist() == ["digit 0", "digit 1", "digit 2"]
     for name in SCORES:
         assert search.cv_results_[f"mean_test_{name}"].min() > 0.5
-    plain = GridSearchCV(handful.EOL(), {"steps": [5, 20]}, cv=3, error_score="raise").fit(features, y)
-    assert plain.best_score_ > 0.8
     with_none = np.where(y == "", None, y.astype(object))
     folds = KFold(3)  # stratified folds sort the labels, which None does not allow
     assert cross_val_score(handful.EOL(), features, with_none, scoring=scoring["oscr"], cv=folds).min() > 0.5

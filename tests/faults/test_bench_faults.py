@@ -136,12 +136,11 @@ def limited(size):
 def test_a_full_disk_is_told_of_and_the_same_command_goes_on(here):
     options = ("--methods", "knn,simpleshot", "--features", "small.npz", "--tasks", 110, "-o", "out")
     command = ("bench", "balanced", *options)
-    for jobs in (2, 1):
-        done = run(*command, "--jobs", jobs, cwd=here, **limited(2000))  # too little for a block
-        assert_refused(done, "the results were not written: ", "the same command continues from there: ", "out'")
-        assert not tables(here)
-        assert not blocks(here)
-        assert not temporary(here)
+    done = run(*command, "--jobs", 2, cwd=here, **limited(2000))  # too little for a block
+    assert_refused(done, "the results were not written: ", "the same command continues from there: ", "out'")
+    assert not tables(here)
+    assert not blocks(here)
+    assert not temporary(here)
     assert run(*command, "--jobs", 1, cwd=here).returncode == 0
     before = tables(here)
     done = run(*command, "--jobs", 1, "--against", "knn", cwd=here, **limited(300))  # too little for a table
@@ -155,35 +154,21 @@ def test_a_full_disk_is_told_of_and_the_same_command_goes_on(here):
 
 def test_a_folder_that_cannot_be_written_is_found_out_first(here, handful):
     (here / "file").write_text("mine")
-    for output in ("file/out", "file"):
-        assert_refused(handful(*QUICK, "-o", output), "results cannot be written there: ", output)
+    assert_refused(handful(*QUICK, "-o", "file/out"), "results cannot be written there: ", "file/out")
     assert (here / "file").read_text() == "mine"
-
-
-def features(folder, counts=(30,) * 10, labels=True):
-    classes = np.repeat(np.arange(len(counts)), counts)
-    arrays = {"features": np.random.default_rng(0).normal(size=(len(classes), 4))}
-    np.savez(folder / "set.npz", **arrays, **({"labels": classes} if labels else {}))
-    return "set.npz"
-
-
-BAD_FEATURES = (  # what a file itself may have wrong is tested with the files of features
-    ({"counts": (30,) * 9 + (19,)}, "class 9 has 19 items, but .* need 20"),
-    ({"counts": (90,)}, "need 10 classes, but there are 1"),
-    ({"labels": False}, "set has no labels: .*--label"),
-)
 
 
 def test_bad_features_are_refused_in_a_sentence(here, handful):
     command = ("bench", "balanced", "--methods", "knn", "--tasks", 2, "-o", "out", "--features")
-    for options, sentence in BAD_FEATURES:
-        done = handful(*command, features(here, **options))
-        assert_refused(done)
-        assert re.search(sentence, done.stderr), options
-        assert not (here / "out").exists(), options
+    rng = np.random.default_rng(0)
+    few, unlabelled = np.repeat(np.arange(10), [30] * 9 + [19]), rng.normal(size=(90, 4))
+    np.savez(here / "few.npz", features=rng.normal(size=(len(few), 4)), labels=few)
+    np.savez(here / "unlabelled.npz", features=unlabelled)
+    assert_refused(handful(*command, "few.npz"), "class 9 has 19 items, but ", " need 20")
+    assert_refused(handful(*command, "unlabelled.npz"), "unlabelled has no labels: ", "--label")
     assert_refused(handful(*command, "none.npz"), "there is no file or folder 'none.npz'")
-    words = "set has 4 features and small 64: the base set must come from the same backbone"
-    assert_refused(handful(*QUICK, "--base", features(here)), words)
+    words = "few has 4 features and small 64: the base set must come from the same backbone"
+    assert_refused(handful(*QUICK, "--base", "few.npz"), words)
     assert not (here / "out").exists()
 
 
@@ -192,9 +177,7 @@ BAD_OPTIONS = (
     (["balanced", "--methods", "eol,nonsense"], "there is no method 'nonsense'; there are: auto, bdcspn"),
     (["balanced", "--methods", "eol+nonsense"], "'nonsense' gives no outlier score; use"),
     (["balanced", "--methods", "knn:kk=5"], "'knn:kk=5': knn has no parameter 'kk'; it has: k"),
-    (["balanced", "--methods", "knn:k"], "'knn:k': k has no value: write k=..."),
     (["balanced", "--methods", "knn:k=0"], "k of knn must be a whole number from 1, or None, got 0"),
-    (["balanced", "--methods", "eol:steps=many"], "steps of eol must be .*, got 'many'"),
     (["balanced", "--methods", " , "], "no method is named"),
     (["balanced", "--methods", "eol,knn,eol"], "EOL is there twice"),
     (["ablation", "--methods", "knn"], "ablation is about EOL alone"),
@@ -202,10 +185,8 @@ BAD_OPTIONS = (
     (["balanced", "--methods", "knn:k=1,knn:k=3", "--against", "knn"], r"several of .*: kNN distance \(k=1\), kNN"),
     (["ablation", "--ways", "9"], "9 known and 5 outlier classes need 14 classes"),
     (["ablation", "--queries", "200"], "class 0 has 178 items, but tasks need 325"),
-    (["ablation", "--shots", "170"], "class 0 has 178 items, but tasks need 194"),
     (["claims", "--against", "eol"], "claims has comparisons of its own"),
     (["balanced", "--unequal", "0"], "unequal_shots is 0.0: give a concentration above 0"),
-    (["balanced", "--unequal", "inf"], "unequal_shots is inf"),
 )
 
 

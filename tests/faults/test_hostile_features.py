@@ -1,12 +1,14 @@
-"""Files of features that are damaged or lie: each is refused in a sentence, and no code of it runs."""
+"""Files of features that are damaged, wrong or lie: each is refused in a sentence, and no code of it runs."""
 
 import io
 import json
 import os
+import pickle
 import struct
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -17,82 +19,65 @@ from handful.utils.limits import max_bytes
 EYE = np.eye(4, dtype=np.float32)
 LABELS = np.array(["hen", "hen", "owl", "owl"])
 DEEP = "[" * 100_000
+NAN = float("nan")
 
 
-def refuse(paths):
-    """Each file is refused in a sentence that names it."""
-    for path in paths:
-        with pytest.raises(ValueError, match=r".") as refusal:
-            read(path, warn=False)
-        text = str(refusal.value)
-        assert str(path) in text, (path, text)
-        assert len(text.replace(str(path), "")) < 700, (path, text)
-        assert text.isprintable(), (path, text)
+def refused(path, words="", **names):
+    """The file is refused in a sentence that names it and has these words."""
+    with pytest.raises(ValueError) as refusal:
+        read(path, warn=False, **names)
+    text = str(refusal.value)
+    assert str(path) in text, (path, text)
+    assert words in text, (words, text)
+    assert len(text.replace(str(path), "")) < 700, (path, text)
+    assert text.isprintable(), (path, text)
 
 
-def npy(shape="(4, 4)", kind="'<f4'", order="False", data=bytes(64), version=b"\x01\x00", extra="") -> bytes:
-    """A .npy file with any header."""
-    header = f"{{'descr': {kind}, 'fortran_order': {order}, 'shape': {shape}, {extra}}}\n".encode("latin1")
-    size = struct.pack("<H" if version == b"\x01\x00" else "<I", len(header) % 2**16)
-    return b"\x93NUMPY" + version + size + header + data
-
-
-def as_npz(path, features, labels=None):
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("features.npy", features)
+def make(path, content):
+    """A file of this kind with this content."""
+    if isinstance(content, pa.Table):
+        parquet.write_table(content, path)
+    elif path.suffix == ".npz" and isinstance(content, dict):
+        np.savez(path, **content)
+    elif path.suffix == ".npz":
         buffer = io.BytesIO()
         np.save(buffer, LABELS)
-        archive.writestr("labels.npy", buffer.getvalue() if labels is None else labels)
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("features.npy", content)
+            archive.writestr("labels.npy", buffer.getvalue())
+    elif path.suffix == ".pkl":
+        path.write_bytes(pickle.dumps(content))
+    else:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
 
 
-ARRAYS = {
-    "petabytes": npy("(1000000000000, 900)"),
-    "a negative side": npy("(-4, -4)"),
-    "Python objects": npy(kind="'|O'"),
-    "fields": npy("(8,)", "[('a', '<f4'), ('b', '<f4')]"),
-    "a type that is code": npy(kind="__import__('os').system('true')"),
-    "a header that is code": b"\x93NUMPY\x01\x00\x20\x00" + b"__import__('os').abort()".ljust(31) + b"\n" + bytes(64),
-    "a version that does not exist": npy(version=b"\x09\x09"),
-    "fewer numbers than it says": npy("(4000, 4)"),
-    "nothing": b"",
-    "another file": b"GIF89a" + bytes(100),
-    "three axes": npy("(2, 2, 4)"),
-    "complex numbers": npy("(4, 2)", "'<c8'"),
-    "numbers that are none": npy(data=struct.pack("<16f", *[float("nan")] * 16)),
-}
+def npy(shape="(4, 4)", kind="'<f4'", data=bytes(64), version=b"\x01\x00") -> bytes:
+    """A .npy file with any header."""
+    header = f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}\n".encode("latin1")
+    return b"\x93NUMPY" + version + struct.pack("<H", len(header)) + header + data
 
 
-def test_hostile_arrays_are_refused(tmp_path):
-    paths = []
-    for i, content in enumerate(ARRAYS.values()):
-        paths.append(tmp_path / f"{i}.npz")
-        as_npz(paths[-1], content)
-        paths.append(tmp_path / f"{i}.npy")
-        paths[-1].write_bytes(content)
-        np.save(tmp_path / f"{i}.labels.npy", LABELS)
-    for name in ("petabytes", "Python objects", "nothing", "three axes"):
-        paths.append(tmp_path / f"labels {name}.npz")
-        as_npz(paths[-1], npy(), labels=ARRAYS[name])
-    refuse(paths)
-
-
-def test_damaged_archives_and_things_that_are_no_files_are_refused(tmp_path):
-    as_npz(tmp_path / "whole.npz", npy())
-    whole = (tmp_path / "whole.npz").read_bytes()
-    for content in (whole.replace(bytes(32), b"\1" + bytes(31), 1), whole[:100]):
-        (tmp_path / "a.npz").write_bytes(content)
-        refuse([tmp_path / "a.npz"])
-    for suffix in ("npz", "npy", "parquet", "csv", "safetensors", "pkl"):
-        os.mkfifo(tmp_path / f"pipe.{suffix}")
-        (tmp_path / f"device.{suffix}").symlink_to("/dev/zero")
-        refuse([tmp_path / f"pipe.{suffix}", tmp_path / f"device.{suffix}"])
-
-
-# ---- Parquet
+ARRAYS = [  # as .npy, and as the features of a .npz
+    (npy("(1000000000000, 900)"), "more than the limit"),
+    (npy("(-4, -4)"), "damaged"),
+    (npy(kind="'|O'"), "Python objects, which could run code"),
+    (npy("(8,)", "[('a', '<f4'), ('b', '<f4')]"), "one plain type is needed"),
+    (npy(kind="__import__('os').system('true')"), "damaged"),
+    (b"\x93NUMPY\x01\x00\x20\x00" + b"__import__('os').abort()".ljust(31) + b"\n" + bytes(64), "damaged"),
+    (npy(version=b"\x09\x09"), "only 1.0 and 2.0 are read"),
+    (npy("(4000, 4)"), "damaged"),
+    (b"", "damaged"),
+    (b"GIF89a" + bytes(100), "damaged"),
+    (npy("(2, 2, 4)"), "shape (2, 2, 4): rows of features are needed"),
+    (npy("(4, 2)", "'<c8'"), ""),
+    (npy(data=struct.pack("<16f", *[NAN] * 16)), "NaN at row 0, column 0"),
+]
 
 
 def table(metadata=None, **columns):
-    made = pa.table({"embedding": EYE.tolist(), "label": LABELS} | columns)
+    made = {"embedding": EYE.tolist(), "label": LABELS} | columns
+    made = pa.table({name: values for name, values in made.items() if values is not None})
     return made if metadata is None else made.replace_schema_metadata(metadata)
 
 
@@ -100,25 +85,132 @@ def mean(content):
     return table({"handful.base_mean": json.dumps({"base_mean": content})})
 
 
-TABLES = {
-    "a mean that is a text": mean("x"),
-    "a mean of texts": mean(["a", "b", "c", "d"]),
-    "a mean that is not a number": mean([1, 2, 3, float("nan")]),
-    "labels that are lists": table(label=[["hen"]] * 4),
-    "no embeddings": pa.table({"label": LABELS}),
-    "embeddings of dates": table(embedding=pa.array([[0]] * 4, pa.list_(pa.date32()))),
+def vectors(rows):
+    return pa.table({"embedding": rows, "label": [1, 2, 3]})
+
+
+TWICE = pa.Table.from_arrays([pa.array([[1.0]]), pa.array([1]), pa.array([2])], ["embedding", "label", "label"])
+TABLES = [
+    (mean("x"), "base mean"),
+    (mean([1, 2, 3]), "base_mean has shape (3,) but items have 4 features"),
+    (table(embedding=None, a=[1.0, 2.0, 3.0, 4.0], b=["1", "2", "3", "4"]), "column 'b' holds numbers as text"),
+    (table(embedding=None, a=pa.array([1, None, 3, 4], pa.int64())), "NaN at row 1, column 0"),
+    (mean([1, 2, 3, NAN]), "base_mean contains NaN"),
+    (table(label=[["hen"]] * 4), "'label' holds list<"),
+    (table(label=[1.0, 2.0, 1.5, 2.0]), "row 2 is 1.5: labels are integers or strings"),
+    (table(embedding=pa.array([[0]] * 4, pa.list_(pa.date32()))), "a list of numbers in each row is needed"),
+    (pa.table({"label": LABELS}), "no column 'embedding' and no column of numbers, only 'label'"),
+    (TWICE, "more than one column 'label'"),
+    (vectors([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0, 7.0]]), "2 numbers in row 0 but 3 in row 2"),
+    (vectors([[1.0], None, [2.0]]), "no embedding in row 1"),
+    (vectors(pa.array([[1.0], None, [2.0]], pa.list_(pa.float32(), 1))), "no embedding in row 1"),
+    (vectors([[1.0, 2.0], [3.0, 4.0], [5.0, None]]), "no number in row 2, position 1"),
+    (vectors([[1.0], [3.0], [NAN]]), "NaN at row 2, column 0"),
+    (vectors([1.0, 2.0, 3.0]), "holds double: a list of numbers"),
+    (vectors([["a"], ["b"], ["c"]]), "holds list<"),
+    (vectors([[[1.0]], [[2.0]], [[3.0]]]), "a list of numbers in each row is needed"),
+    (vectors(pa.array([[], [], []], pa.list_(pa.float32()))), "no features"),
+]
+
+
+def tensors(header, data=bytes(64 + 32)) -> bytes:
+    header = json.dumps(header).encode()
+    return struct.pack("<Q", len(header)) + header + data
+
+
+def entry(kind="F32", shape=(4, 4), ends=(0, 64)):
+    return {"dtype": kind, "shape": list(shape), "data_offsets": list(ends)}
+
+
+def set_header(features=None, labels=None, about=None):
+    made = {"features": features or entry(), "labels": labels or entry("I64", (4,), (64, 96))}
+    return made if about is None else made | {"__metadata__": {"handful": about}}
+
+
+TENSORS = [
+    (struct.pack("<Q", 10**6) + b"{}", "damaged"),
+    (tensors(set_header(entry(shape=(4000, 4), ends=(0, 64000)))), "damaged"),
+    (tensors(set_header(labels=entry("I64", (4,), (32, 64)))), "damaged"),
+    (tensors(set_header(entry(shape=(8, 4)))), "damaged"),
+    (tensors(set_header(entry("F17"))), "damaged"),
+    (tensors(set_header(entry("BF16", (8, 4)))), "save it as float32"),
+    (tensors({"labels": entry("I64", (12,), (0, 96))}), "no tensor 'features', only 'labels'"),
+    (b"", "damaged"),
+    (tensors(set_header(about="{")), "is not JSON"),
+    (tensors(set_header(about='{"method": "eol"}')), "handful.load reads it"),
+    (tensors(set_header(about='{"format": 99}')), "pip install -U handful"),
+    (tensors(set_header(about='{"columns": "abcd"}')), "`columns` are not a list of texts"),
+    (tensors(set_header(about='{"texts": {"path": ["x"]}}')), "4 rows of features but 1 paths"),
+    (tensors(set_header(about='{"texts": {"path": "x"}}')), "`texts` are not lists by name"),
+]
+CELLS = [
+    (f'embedding,label\n"{DEEP}",hen\n', "not a JSON list of numbers in row 0"),
+    ('embedding,label\n"[1]",hen\n"[1, 2]",owl\n', "1 numbers in row 0 but 2 in row 1"),
+    ('embedding,label\n"[1e999]",hen\n"[1]",owl\n', "infinity at row 0"),
+    (b"label,a\n\xff\xfe,1\n", "not UTF-8 text, at byte"),
+    ("", "it is empty"),
+]
+ARCHIVES = [
+    ({"features": np.eye(3), "labels": np.arange(2)}, "3 rows of features but 2 labels"),
+    ({"features": np.eye(3), "labels": np.ones((3, 1))}, "labels have shape (3, 1)"),
+    ({"features": np.eye(3), "paths": np.array(["a"])}, "3 rows of features but 1 paths"),
+    ({"features": np.eye(3), "labels": np.array([b"a", b"b", b"\xff"])}, "label of row 2 is b'\\xff', which is not"),
+    ({"features": np.eye(3), "labels": np.array(["a", None, 1], object)}, "'labels' is an array of Python objects"),
+    ({"features": np.empty((0, 4)), "labels": np.empty(0, int)}, "is empty"),
+    ({"X": np.eye(2)}, "no array 'features', only 'X'"),
+]
+PICKLES = [
+    ([np.eye(2)], "holds a list"),
+    (np.eye(2), "holds an array of shape"),
+    ({}, "no classes"),
+    ({"hen": []}, "class 'hen' is a list"),
+    ({"hen": 3}, "class 'hen' is a int"),
+    ({"hen": np.ones(3)}, "class 'hen' is an array of shape (3,)"),
+    ({"hen": [np.ones((2, 2, 2))]}, "class 'hen' is an array of shape (2, 2, 2)"),
+    ({"hen": [np.ones(2), np.ones(3)]}, "class 'hen' has rows of several lengths"),
+    ({"hen": np.eye(2), "owl": np.eye(3)}, "class 'owl' has 3 features in a row, but class 'hen' has 2"),
+    ({"hen": np.eye(2), "owl": np.array([[0, 1], [NAN, 1]])}, "class 'owl' contains NaN at row 1, column 0"),
+    ({("hen", 1): np.eye(2)}, "a class a tuple: names of classes are strings or integers"),
+    ({"hen": np.array([["a", "b"]])}, "class 'hen'"),
+    ({"hen": np.eye(1), 1: np.eye(1)}, "several types"),
+    (pd.DataFrame({"a": [1]}), "asks for pandas"),
+]
+KINDS = {
+    "npy": ARRAYS,
+    "npz": ARRAYS + ARCHIVES,
+    "parquet": TABLES,
+    "safetensors": TENSORS,
+    "csv": CELLS,
+    "pkl": PICKLES,
 }
 
 
-def test_hostile_parquet_files_are_refused(tmp_path):
-    for name, content in TABLES.items():
-        parquet.write_table(content, tmp_path / f"{name}.parquet")
-        refuse([tmp_path / f"{name}.parquet"])
-    parquet.write_table(table(), tmp_path / "a.parquet")
-    whole = (tmp_path / "a.parquet").read_bytes()
-    for content in (b"", b"PAR1" + bytes(4) + b"PAR1", whole[:-20], whole[:-2000] + bytes(1992) + whole[-8:]):
-        (tmp_path / "a.parquet").write_bytes(content)
-        refuse([tmp_path / "a.parquet"])
+def test_a_broken_file_is_refused_with_the_place_and_the_reason(tmp_path):
+    for suffix, cases in KINDS.items():
+        for number, (content, words) in enumerate(cases):
+            refused(make(tmp_path / f"{number}.{suffix}", content), words)
+    rows = pa.table({"embedding": [[1.0, 2.0]] * 5 + [[1.0]], "label": range(6)})
+    parquet.write_table(rows, tmp_path / "a.parquet", row_group_size=2)
+    refused(tmp_path / "a.parquet", "1 in row 5")
+
+
+def test_damaged_files_and_things_that_are_no_files_are_refused(tmp_path):
+    birds = FeatureTable(EYE, ["hen", "owl", "tit", "owl"])
+    for name in ("set.parquet", "set.npz", "set.npy", "set.safetensors", "set.labels.npy"):
+        path = write(birds, tmp_path / ("set.npy" if "npy" in name else name))
+        whole = (tmp_path / name).read_bytes()
+        for content in (b"", whole[:3], whole[: len(whole) // 2], b"hello, this is text and nothing else" * 9):
+            (tmp_path / name).write_bytes(content)
+            refused(path, "damaged")
+    content = bytearray(write(birds, tmp_path / "a.npz").read_bytes())
+    content[content.index(EYE.tobytes()) + 5] ^= 255
+    (tmp_path / "a.npz").write_bytes(content)
+    refused(tmp_path / "a.npz", "array 'features': Bad CRC")
+    for suffix in KINDS:
+        os.mkfifo(tmp_path / f"pipe.{suffix}")
+        (tmp_path / f"device.{suffix}").symlink_to("/dev/zero")
+        refused(tmp_path / f"pipe.{suffix}")
+        refused(tmp_path / f"device.{suffix}")
 
 
 def test_any_wrong_byte_is_refused_or_read_but_nothing_worse(tmp_path):
@@ -127,125 +219,46 @@ def test_any_wrong_byte_is_refused_or_read_but_nothing_worse(tmp_path):
         path = write(FeatureTable(np.eye(3, dtype=np.float32), ["hen", "owl", "hen"]), tmp_path / f"a.{suffix}")
         whole = path.read_bytes()
         places = range(0, len(whole), step)
-        refused = 0
+        errors = 0
         for at in places:
             path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :])
             try:
                 assert len(read(path)) >= 1
             except ValueError as error:
-                refused += len(str(error)) < 1000
-        assert refused > len(places) // 10
+                errors += len(str(error)) < 1000
+        assert errors > len(places) // 10
 
 
-# ---- .safetensors
+def test_wrong_folders_of_parts_are_refused(tmp_path):
+    for number, (file, content) in enumerate(
+        (
+            ("shards.json", "{"),
+            ("shards.json", '{"shards": "two"}'),
+            ("shards.json", '{"shards": 1}'),
+            ("part-999999999.parquet", ""),
+            ("part-00002.parquet", "PAR1"),
+            ("base_mean.json", '{"base_mean": "x"}'),
+        )
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for part in range(2):
+            parquet.write_table(table(), folder / f"part-{part:05}.parquet")
+        assert len(read(folder)) == 8
+        (folder / file).write_text(content)
+        refused(folder)
 
 
-def tensors(header, data=bytes(64 + 32)) -> bytes:
-    header = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return struct.pack("<Q", len(header)) + header + data
-
-
-def entry(kind="F32", shape=(4, 4), ends=(0, 64)):
-    return {"dtype": kind, "shape": list(shape), "data_offsets": list(ends)}
-
-
-def set_header(features=None, labels=None, **about):
-    made = {"features": features or entry(), "labels": labels or entry("I64", (4,), (64, 96))}
-    return made | ({"__metadata__": {"handful": json.dumps(about)}} if about else {})
-
-
-TENSORS = {
-    "a header longer than the file": struct.pack("<Q", 10**6) + b"{}",
-    "a tensor beyond the end": tensors(set_header(entry(shape=(4000, 4), ends=(0, 64000)))),
-    "tensors in each other": tensors(set_header(labels=entry("I64", (4,), (32, 64)))),
-    "a shape that does not fit": tensors(set_header(entry(shape=(8, 4)))),
-    "an unknown type": tensors(set_header(entry("F17"))),
-    "bfloat16": tensors(set_header(entry("BF16", (8, 4)))),
-    "no features": tensors({"labels": entry("I64", (12,), (0, 96))}),
-    "names that are a text": tensors(set_header(columns="abcd")),
-    "nothing": b"",
-}
-
-
-def test_hostile_safetensors_files_are_refused(tmp_path):
-    paths = [tmp_path / f"{i}.safetensors" for i in range(len(TENSORS))]
-    for path, content in zip(paths, TENSORS.values(), strict=True):
-        path.write_bytes(content)
-    refuse(paths)
-
-
-# ---- folders
-
-
-PARTS = {
-    "a plan that is no JSON": ("shards.json", "{"),
-    "a plan of a text": ("shards.json", '{"shards": "two"}'),
-    "a plan of fewer parts": ("shards.json", '{"shards": 1}'),
-    "a part of a large number": ("part-999999999.parquet", ""),
-    "a part that is no parquet": ("part-00002.parquet", "PAR1"),
-    "a mean that is a text": ("base_mean.json", '{"base_mean": "x"}'),
-}
-
-
-def test_hostile_folders_of_parts_are_refused(tmp_path):
-    paths = [tmp_path / str(i) for i in range(len(PARTS))]
-    for path, (file, content) in zip(paths, PARTS.values(), strict=True):
-        path.mkdir()
-        for number in range(2):
-            parquet.write_table(table(), path / f"part-{number:05}.parquet")
-        assert len(read(path)) == 8
-        (path / file).write_text(content)
-    refuse(paths)
-
-
-# ---- tables that are labelled
-
-PILES = {
-    "an embedding as deep as can be": f'embedding,label\n"{DEEP}",hen\n',
-    "an embedding of two lengths": 'embedding,label\n"[1]",hen\n"[1, 2]",owl\n',
-    "an embedding without an end": 'embedding,label\n"[1e999]",hen\n"[1]",owl\n',
-    "not UTF-8": b"label,a\n\xff\xfe,1\n",
-    "nothing": "",
-}
-
-
-def test_hostile_tables_are_refused(tmp_path):
-    paths = [tmp_path / f"{i}.csv" for i in range(len(PILES))]
-    for path, content in zip(paths, PILES.values(), strict=True):
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    refuse(paths)
-
-
-# ---- honest files
-
-
-def test_honest_files_that_look_strange_are_read(tmp_path):
-    rng = np.random.default_rng(0)
-    wide = {f"c{i}": rng.normal(size=3) for i in range(3000)}
-    parquet.write_table(pa.table(wide), tmp_path / "wide.parquet")
-    np.testing.assert_array_equal(read(tmp_path / "wide.parquet").features.T, np.stack([*wide.values()]))
-    np.save(tmp_path / "f.npy", np.asfortranarray(EYE + 0.5))
-    np.testing.assert_array_equal(read(tmp_path / "f.npy").features, EYE + 0.5)
-    names = np.array([f"{'long' * 50}-{i}" for i in range(2000)])
-    parquet.write_table(
-        table(label=names, embedding=rng.normal(size=(2000, 2)).tolist()), tmp_path / "a.parquet",
-        use_dictionary=False, row_group_size=300, column_encoding={"label": "DELTA_BYTE_ARRAY"},
-    )  # fmt: skip
-    assert read(tmp_path / "a.parquet").labels.tolist() == names.tolist()
-
-
-def test_the_limit_is_said_and_can_be_raised(tmp_path, monkeypatch, handful):
+def test_the_limit_is_said_and_can_be_raised(tmp_path, monkeypatch):
     np.savez(tmp_path / "a.npz", features=np.ones((100, 100)), labels=[0, 1] * 50)
     monkeypatch.setenv("HANDFUL_MAX_BYTES", "64KB")
-    done = handful("info", "a.npz")
-    assert done.returncode == 1
-    assert "78.1 KiB of memory, more than the limit of 64 KiB" in done.stderr
-    assert "HANDFUL_MAX_BYTES=79KB" in done.stderr
+    refused(tmp_path / "a.npz", "78.1 KiB of memory, more than the limit of 64 KiB")
+    refused(tmp_path / "a.npz", "HANDFUL_MAX_BYTES=79KB")
     monkeypatch.setenv("HANDFUL_MAX_BYTES", "79KB")
-    assert handful("info", "a.npz").returncode == 0
+    assert len(read(tmp_path / "a.npz")) == 100
     for wrong in ("much", "-1", "0", "1 ZB", "1e9"):
         monkeypatch.setenv("HANDFUL_MAX_BYTES", wrong)
-        assert "give a number of bytes" in handful("info", "a.npz").stderr
+        refused(tmp_path / "a.npz", "give a number of bytes")
     for text, count in (("1", 1), ("1.5 GiB", 3 * 2**29), ("2kb", 2048), ("3T", 3 * 2**40)):
         monkeypatch.setenv("HANDFUL_MAX_BYTES", text)
         assert max_bytes() == count

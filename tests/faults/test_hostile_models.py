@@ -70,9 +70,6 @@ HEADERS = {  # entries of the header, each with wrong values
     "base": ["x", {"name": 7}, {}],
     "tensors": ["x", None, ["state.nope"]],
 }  # fmt: skip
-TEXTS = ("", "{", "[]", "7")
-ENTRIES = ("format", "method", "parameters", "used", "classes", "threshold", "outlier_share", "n_iter", "n_features",
-           "feature_names", "tensors")  # fmt: skip
 
 
 def test_a_header_of_wrong_types_or_values_is_refused(refused, kdo):
@@ -80,28 +77,14 @@ def test_a_header_of_wrong_types_or_values_is_refused(refused, kdo):
     for name, values in HEADERS.items():
         for value in values:
             refused(about | {name: value}, arrays, f"{name} = {str(value)[:40]}")
-    for text in TEXTS:
-        refused(text, arrays, text[:9])
-    for entry in ENTRIES:
+    for text in ("", "{", "[]", "7"):
+        refused(text, arrays, text)
+    for entry in (
+        *(name for name in HEADERS if name not in ("outlier_share_interval", "base", "made_from")),
+        "handful",
+    ):
         message = refused({k: v for k, v in about.items() if k != entry}, arrays, entry)
         assert f"incomplete: '{entry}' is missing" in message
-
-
-CHANGES = {
-    "gone": None,
-    "NaN": lambda a: np.full_like(a, np.nan, dtype=np.float32),
-    "texts' bytes": lambda a: a.astype(np.uint8),
-    "one axis more": lambda a: a[None],
-    "twice as long": lambda a: np.concatenate([a, a], axis=-1),
-    "twice as wide": lambda a: np.concatenate([a, a], axis=0),
-}
-
-
-def changed(array, change):
-    """The array with a change, as C wants it; None if that changes nothing."""
-    made = np.array(change(array), order="C")
-    is_same = made.dtype == array.dtype and made.shape == array.shape and np.array_equal(made, array)
-    return None if is_same else made
 
 
 def test_arrays_that_do_not_fit_are_refused(refused, kdo):
@@ -109,10 +92,10 @@ def test_arrays_that_do_not_fit_are_refused(refused, kdo):
     about, arrays = kdo
     for name, array in arrays.items():
         others = {k: np.array(v, order="C") for k, v in arrays.items() if k != name}
-        for case, change in CHANGES.items() if array.size else ():
-            made = None if change is None else changed(array, change)
-            if change is None or made is not None:
-                refused(about, others | ({} if made is None else {name: made}), (name, case))
+        refused(about, others, (name, "gone"))
+        changes = [np.full_like(array, NAN, dtype=np.float32), array[None], np.concatenate([array, array], axis=-1)]
+        for made in changes if array.size else ():
+            refused(about, others | {name: np.array(made, order="C")}, (name, made.shape))
     step = arrays["state.prepare.0.signed"]
     for more in (
         {"state.prepare.4.nope": step}, {"state.prepare.x.l2": step}, {"state.prepare.4.qr": np.zeros((1, 5, 5), "f4")},
@@ -163,39 +146,24 @@ def test_every_method_declares_the_arrays_that_its_models_have(tmp_path):
 
 # ---- bases
 
-BASES = {
-    "format": ["1", 99],
-    "about": [[], {"name": 7}, {"classes": "three"}],
-    "arrays": ["mean", None, ["nope"]],
-}
-
 
 def test_a_hostile_base_is_refused(tmp_path):
     path = base_for(DIMENSION).save(tmp_path / "base.safetensors")
     about, arrays = contents(path, "handful.base")
 
-    def refused(header, arrays, case):
-        text = header if isinstance(header, str) else json.dumps(header)
-        path.write_bytes(save(arrays, {"handful.base": text}))
+    def refused(header, arrays):
+        path.write_bytes(save(arrays, {"handful.base": header if isinstance(header, str) else json.dumps(header)}))
         with pytest.raises(ValueError, match=r"base\.safetensors") as refusal:
             read_base(path)
-        assert len(str(refusal.value)) < 1000, case
+        assert len(str(refusal.value)) < 1000
         return str(refusal.value)
 
-    for header in ("{", "[]"):
-        refused(header, arrays, header[:9])
-    for name, values in BASES.items():
-        for value in values:
-            refused(about | {name: value}, arrays, f"{name} = {value}")
+    for header in ("{", "[]", {"format": 99}, {"about": {"name": 7}}, {"about": []}, {"arrays": None}):
+        refused(about | header if isinstance(header, dict) else header, arrays)
     for name, array in arrays.items():
         others = {k: v for k, v in arrays.items() if k != name}
-        for case, change in CHANGES.items():
-            if case == "texts' bytes":
-                continue
-            if name in ("negatives", "head/frob/offsets") and case == "twice as wide":  # as many as one likes
-                continue
-            made = None if change is None else np.array(change(array), order="C")
-            if made is None or not np.array_equal(np.atleast_1d(made), array):
-                refused(about, others | ({} if made is None else {name: made}), (name, case))
+        refused(about, others)
+        refused(about, others | {name: np.full_like(array, np.nan, dtype=np.float32)})
+        refused(about, others | {name: np.array(array[None], order="C")})
     for name in ("head/", "head/feat"):
-        assert "head/NAME/ARRAY" in refused(about, arrays | {name: np.zeros(4, np.float32)}, name)
+        assert "head/NAME/ARRAY" in refused(about, arrays | {name: np.zeros(4, np.float32)})

@@ -18,7 +18,6 @@ pytest.importorskip("fastapi")
 
 from handful.project.events import Store
 from handful.project.live import LiveProject
-from handful.project.refusal import Refusal
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals; an open file cannot be deleted on Windows")
 
@@ -131,7 +130,7 @@ def replace_by_link(path):
 
 @posix
 def test_nothing_is_acknowledged_once_the_file_is_another(digits, tmp_path):
-    attacks = (Path.unlink, replace_by_copy, replace_by_link, lambda path: Path(f"{path}-wal").unlink())
+    attacks = (Path.unlink, replace_by_copy, replace_by_link)
     for number, attack in enumerate(attacks):
         project, client = opened(digits[0], tmp_path / str(number))
         show(client, digits[1], (0, 1))
@@ -147,21 +146,6 @@ def test_nothing_is_acknowledged_once_the_file_is_another(digits, tmp_path):
         exported = client.post("/export", json={"formats": ["csv"]}).json()  # as the sentence says
         assert Path(exported["folder"], "labels.csv").read_text().count("person") == 10
         project.close()
-
-
-@posix
-def test_a_file_deleted_in_the_midst_of_a_change_is_noticed_before_that_is_acknowledged(digits, tmp_path):
-    project = LiveProject(digits[0], tmp_path / "p")
-
-    def delete_and_label(store, state):
-        store.path.unlink()
-        store.label({1: 0})
-
-    with pytest.raises(Refusal) as refusal:
-        project.change(delete_and_label)
-    assert refusal.value.status == 503
-    assert (project.state.labels == -1).all()
-    project.close()
 
 
 # ---- the disk is full

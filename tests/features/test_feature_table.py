@@ -7,7 +7,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from handful.features import FeatureTable, Protocol, describe, draw, read
+from handful.cli.info import describe
+from handful.features import FeatureTable, write
 
 
 @pytest.fixture
@@ -15,17 +16,6 @@ def birds() -> FeatureTable:
     features = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
     paths, splits = [f"birds/{i}.jpg" for i in range(6)], ["train", "train", "test", "test", "train", "test"]
     return FeatureTable(features, ["hen", "owl", "hen", "tit", "owl", "hen"], paths, splits, "birds", [1.0, 2, 3, 4])
-
-
-def test_real_features(shared):
-    found = read(shared / "data" / "tiny_imagenet_val.npz")
-    assert found.features.shape == (1600, 1280)
-    assert found.features.dtype == np.float32
-    assert list(found.counts.values()) == [100] * 16
-    assert found.name == "tiny_imagenet_val"
-    said = describe(found)
-    assert said["ways"] == {1: 11, 5: 11, 10: 11}
-    assert said["norms"]["min"] > 0
 
 
 def test_labels_of_every_kind():
@@ -81,19 +71,24 @@ def test_the_mean_is_summed_in_double_precision():
     assert mean[0] == np.float32((2.0**24 + 5000) / 5001)
 
 
-def test_a_split_keeps_its_rows_together_and_one_that_is_not_there_is_named(birds):
-    part = birds.select("train")
+def test_a_split_keeps_its_rows_together(birds):
+    part = birds.of_split("train")
     assert part.paths.tolist() == ["birds/0.jpg", "birds/1.jpg", "birds/4.jpg"]
     np.testing.assert_array_equal(part.features, birds.features[[0, 1, 4]])
     assert part.base_mean.tolist() == birds.base_mean.tolist()
     assert birds.of_split("val") is None
-    with pytest.raises(ValueError, match="birds has no split 'val': there are 'test', 'train'"):
-        birds.select("val")
-    with pytest.raises(ValueError, match="no split 'train': there are none"):
-        FeatureTable(np.eye(2), [1, 2]).select("train")
+    assert FeatureTable(np.eye(2), [1, 2]).of_split("train") is None
+
+
+def test_a_split_that_is_not_there_is_named(birds, handful, tmp_path):
+    write(birds, tmp_path / "birds.npz")
+    done = handful("bench", "balanced", "--features", "birds.npz", "--split", "val")
+    assert "birds has no split 'val': there are 'test', 'train'" in " ".join(done.stderr.split())
 
 
 def test_describe_counts_what_was_put_in():
+    many = FeatureTable(np.eye(140), np.repeat(range(7), 20))
+    assert describe(many)["ways"] == {1: 2, 5: 2, 10: 0}  # classes beside five outlier classes, with 15 queries each
     features = np.array([[3.0, 4.0], [0.0, 0.0], [3.0, 4.0], [-0.0, 0.0], [6.0, 8.0]])
     others = {"id": np.arange(5)}
     labels, splits = ["a", "a", "b", "c", "a"], ["x", "x", "y", "y", "y"]
@@ -120,17 +115,3 @@ def test_describe_counts_what_was_put_in():
         "set_aside": [],
     }
     assert json.loads(json.dumps(said))["items"] == 5
-
-
-def test_the_tasks_described_can_be_drawn_and_no_larger_ones():
-    counts = [16] * 2 + [20] * 3 + [25] * 7  # 12 classes with enough items for 1 shot, 10 for 5, 7 for 10
-    labels = np.repeat(np.arange(12), counts)
-    found = FeatureTable(np.random.default_rng(0).normal(size=(len(labels), 3)), labels)
-    ways = describe(found)["ways"]
-    assert ways == {1: 7, 5: 5, 10: 2}
-    for shots, most in ways.items():
-        enough = found.take([found.counts[label] >= shots + 15 for label in labels])
-        task = draw(enough.features, enough.labels, Protocol(ways=most, shots=shots), tasks=1).task
-        assert task.ways == most
-        with pytest.raises(ValueError, match="need"):
-            draw(enough.features, enough.labels, Protocol(ways=most + 1, shots=shots), tasks=1)

@@ -112,17 +112,6 @@ def test_a_folder_of_parts_has_the_mean_of_the_folder_or_that_of_its_parts(tmp_p
     assert read(tmp_path).base_mean.tolist() == birds.base_mean.tolist()
 
 
-def test_a_base_mean_of_other_features_is_refused(tmp_path, birds):
-    for mean, words in (
-        (np.ones(3), r"base_mean has shape \(3,\) but items have 4 features"),
-        ([1.0, 2.0, np.nan, 4.0], "base_mean contains NaN"),
-        ([1.0, 2.0, 1e39, 4.0], "base_mean contains NaN or infinity"),  # beyond float32
-        (["a"] * 4, "base_mean is not a row of numbers"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            birds.replace(base_mean=mean)
-
-
 # ---- what others write
 
 
@@ -220,10 +209,6 @@ def test_per_class_pickles_of_every_protocol(tmp_path):
 
 
 def test_pickles_of_numpy_1_and_python_2(tmp_path):
-    content = pickle.dumps({"hen": np.eye(2)}, 2).replace(b"numpy._core", b"numpy.core")
-    assert b"numpy.core.multiarray" in content
-    (tmp_path / "a.pickle").write_bytes(content)
-    assert read(tmp_path / "a.pickle").features.tolist() == np.eye(2).tolist()
     data = np.array([[1, 2]], "<f4").tobytes()
     python2 = (  # {'hen': array([[1, 2]], float32)} as Python 2 wrote it, strings being bytes
         b"\x80\x02}U\x03hencnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
@@ -248,28 +233,6 @@ def test_tensors_in_pickles_are_read_without_torch(torch, tmp_path, monkeypatch)
     np.testing.assert_array_equal(read(turned).features, [[1, 3], [2, 4]])
 
 
-def test_pickles_of_another_shape_are_named(tmp_path):
-    for content, message in (
-        ([np.eye(2)], "holds a list"),
-        (np.eye(2), "holds an array of shape"),
-        ({}, "no classes"),
-        ({"hen": []}, "class 'hen' is a list"),
-        ({"hen": 3}, "class 'hen' is a int"),
-        ({"hen": np.ones(3)}, r"class 'hen' is an array of shape \(3,\)"),
-        ({"hen": [np.ones((2, 2, 2))]}, r"class 'hen' is an array of shape \(2, 2, 2\)"),
-        ({"hen": [np.ones(2), np.ones(3)]}, "class 'hen' has rows of several lengths"),
-        ({"hen": np.eye(2), "owl": np.eye(3)}, "class 'owl' has 3 features in a row, but class 'hen' has 2"),
-        ({"hen": np.eye(2), "owl": np.array([[0, 1], [np.nan, 1]])}, "class 'owl' contains NaN at row 1, column 0"),
-        ({("hen", 1): np.eye(2)}, "a class a tuple: names of classes are strings or integers"),
-        ({"hen": np.array([["a", "b"]])}, "class 'hen'"),
-        ({"hen": np.eye(1), 1: np.eye(1)}, "several types"),
-        (np.random.default_rng(0), "asks for numpy.random"),
-        (pd.DataFrame({"a": [1]}), "asks for pandas"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            read(pickled(tmp_path / "a.pkl", content))
-
-
 # ---- what is wrong with a file
 
 
@@ -284,61 +247,6 @@ def test_missing_columns_and_arrays_are_named_with_those_there(tmp_path):
     assert "no array 'labels', only 'features', 'y'" in error(tmp_path / "a.npz", label="labels")
     with pytest.raises(ValueError, match=r"a has no labels, only 'y': .* label= \(--label\)"):
         read(tmp_path / "a.npz").labelled()
-    np.savez(tmp_path / "a.npz", X=np.eye(2))
-    assert "no array 'features', only 'X'" in error(tmp_path / "a.npz")
-    save_file({"a": np.eye(2)}, tmp_path / "a.safetensors")
-    assert "no tensor 'features', only 'a'" in error(tmp_path / "a.safetensors")
-    twice = pa.Table.from_arrays([pa.array([[1.0]]), pa.array([1]), pa.array([2])], ["embedding", "label", "label"])
-    pq.write_table(twice, tmp_path / "a.parquet")
-    assert "more than one column 'label'" in error(tmp_path / "a.parquet")
-
-
-def test_tables_with_unusable_embeddings(tmp_path):
-    for embedding, words in (
-        ([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0, 7.0]], "2 numbers in row 0 but 3 in row 2"),
-        ([[1.0], None, [2.0]], "no embedding in row 1"),
-        (pa.array([[1.0], None, [2.0]], pa.list_(pa.float32(), 1)), "no embedding in row 1"),
-        ([[1.0, 2.0], [3.0, 4.0], [5.0, None]], "no number in row 2, position 1"),
-        ([1.0, 2.0, 3.0], "holds double: a list of numbers"),
-        ([["a"], ["b"], ["c"]], "holds list<"),
-        ([[[1.0]], [[2.0]], [[3.0]]], "a list of numbers in each row is needed"),
-        ([[True], [False], [True]], "a list of numbers in each row is needed"),
-        (pa.array([[], [], []], pa.list_(pa.float32())), "no features"),
-        ([[], [], []], "holds list<element: null>"),
-    ):
-        assert words in error(table(tmp_path / "a.parquet", embedding=embedding, label=[1, 2, 3]))
-    wrong = table(tmp_path / "a.parquet", embedding=[[1.0], [2.0], [3.0]], label=[1.0, 2.0, 1.5])
-    assert "row 2 is 1.5: labels are integers or strings" in error(wrong)
-    rows = pa.table({"embedding": [[1.0, 2.0]] * 5 + [[1.0]], "label": range(6)})
-    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=2)
-    assert "1 in row 5" in error(tmp_path / "a.parquet")
-
-
-def test_files_cut_off_or_of_another_kind(tmp_path, birds, plain):
-    for name in (*WRITABLE, "set.labels.npy"):
-        path = tmp_path / ("set.npy" if "npy" in name else name)
-        write(plain, path)
-        whole = (tmp_path / name).read_bytes()
-        for content in (b"", whole[:3], whole[: len(whole) // 2], b"hello, this is text and nothing else" * 9):
-            (tmp_path / name).write_bytes(content)
-            assert "damaged" in error(path)
-    path = write(birds, tmp_path / "a.npz")
-    content = bytearray(path.read_bytes())
-    content[content.index(birds.features.tobytes()) + 5] ^= 255
-    path.write_bytes(content)
-    assert "damaged or cut off: array 'features': Bad CRC" in error(path)
-
-
-def test_labels_that_are_not_one_for_each_row(tmp_path):
-    for words, arrays in (
-        ("3 rows of features but 2 labels", {"labels": np.arange(2)}),
-        ("labels have shape (3, 1)", {"labels": np.ones((3, 1))}),
-        ("3 rows of features but 1 paths", {"paths": np.array(["a"])}),
-        ("label of row 2 is b'\\xff', which is not UTF-8", {"labels": np.array([b"a", b"b", b"\xff"])}),
-        ("array 'labels' is an array of Python objects", {"labels": np.array(["a", None, 1], object)}),
-    ):
-        np.savez(tmp_path / "a.npz", features=np.eye(3), **arrays)
-        assert words in error(tmp_path / "a.npz")
 
 
 def test_paths_that_do_not_lead_to_features(tmp_path, birds):
@@ -352,29 +260,14 @@ def test_paths_that_do_not_lead_to_features(tmp_path, birds):
     assert "is a folder, but not of Parquet parts: give a file of features" in error(tmp_path / "folder")
     (tmp_path / "folder" / "state.json").write_text("{}")  # as `save_to_disk` of Hugging Face `datasets` writes
     assert "load_from_disk(...).to_parquet('features.parquet'), and give that" in error(tmp_path / "folder")
-    np.savez(tmp_path / "a.npz", features=np.empty((0, 4)), labels=np.empty(0, int))
-    assert "is empty" in error(tmp_path / "a.npz")
     with pytest.raises(ValueError, match=r"suffix '.txt': write .parquet"):
         write(birds, tmp_path / "a.txt")
     with pytest.raises(ValueError, match=r"never written.*write .npz or .parquet"):
         write(birds, tmp_path / "a.pkl")
-    with pytest.raises(ValueError, match=r"no place for paths or splits: write .npz"):
+    with pytest.raises(ValueError, match=r"no place for paths or splits, .*: write .npz"):
         write(birds, tmp_path / "a.npy")
     with pytest.raises(FileNotFoundError, match="no folder .*nowhere.* make it first"):
         write(birds, tmp_path / "nowhere" / "a.npz")
-
-
-def test_safetensors_with_a_strange_header(tmp_path):
-    for about, words in (
-        ("{", "is not JSON"),
-        ('{"method": "eol"}', "handful.load reads it"),
-        ('{"format": 99}', "pip install -U handful"),
-        ('{"texts": {"path": ["x"]}}', "2 rows of features but 1 paths"),
-        ('{"texts": {"path": "x"}}', "`texts` are not lists by name"),
-    ):
-        arrays = {"features": np.eye(2, dtype=np.float32), "labels": np.arange(2)}
-        save_file(arrays, tmp_path / "a.safetensors", metadata={"handful": about})
-        assert words in error(tmp_path / "a.safetensors")
 
 
 # ---- writing never destroys
@@ -396,7 +289,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
 
 
-def test_a_full_disk_or_a_folder_in_the_way_leaves_what_was_there(tmp_path, birds):
+def test_a_full_disk_or_a_folder_in_the_way_leaves_what_was_there(tmp_path):
     large = FeatureTable(np.random.default_rng(0).normal(size=(500, 40)), np.arange(500))
     for name in WRITABLE:
         path = write(FeatureTable(np.eye(2), ["hen", "owl"], base_mean=[1.0, 2.0]), tmp_path / name)
@@ -406,9 +299,6 @@ def test_a_full_disk_or_a_folder_in_the_way_leaves_what_was_there(tmp_path, bird
             write(large, path)
         assert caught.value.filename == str(path)
         assert contents(tmp_path) == before
-    (tmp_path / "parts.parquet").mkdir()
-    with pytest.raises(OSError, match="the features were not written: Is a directory"):
-        write(birds, tmp_path / "parts.parquet")
     (tmp_path / "set.labels.npy").unlink()
     (tmp_path / "set.labels.npy").mkdir()  # the labels cannot be written, so the features are not
     with pytest.raises(OSError, match="the features were not written"):

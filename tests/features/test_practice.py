@@ -1,10 +1,8 @@
 """Piles to practise on: the same on every call, never over other files, and good enough to label."""
 
 import pytest
-from typer.testing import CliRunner
 
-import handful
-from handful.cli import app
+from handful import KDO
 from handful.features import practice, read
 
 FIRST = {"pictures": "examples/disc/disc0.png", "texts": "tickets.csv", "embeddings": "table.csv"}
@@ -31,22 +29,20 @@ def test_a_file_where_a_folder_should_be_is_named_and_nothing_is_written(tmp_pat
         practice("texts", tmp_path / "pile")
 
 
+def test_the_command_says_what_it_wrote_and_what_comes_next(handful, tmp_path):
+    told = handful("demo", "--practice", "texts")
+    assert "tickets.csv (1 file)" in told.stdout
+    assert "handful label tickets.csv -o out" in told.stdout
+    assert "pictures, texts, embeddings" in handful("demo", "--practice", "sounds").stderr
+
+
 def test_the_table_of_digits_has_five_labels_of_five_digits_and_unknowns(tmp_path):
     practice("embeddings", tmp_path)
     table = read(tmp_path / "table.csv")
     assert table.features.shape == (300, 64)
     assert sorted(set(table.labels) - {None}) == ["four", "one", "three", "two", "zero"]
     assert sum(label is not None for label in table.labels) == 25
-    model = handful.KDO().fit(table.features, table.labels)
+    model = KDO().fit(table.features, table.labels)
     truth = [kind if kind in model.classes_ else "unknown" for kind in table.others["truth"]]
     assert (model.transduction_ == truth).mean() > 0.85
     assert read(tmp_path / "embeddings.npz").features.shape == (1797, 64)
-
-
-def test_the_command_says_what_it_wrote_and_what_comes_next(tmp_path):
-    told = CliRunner().invoke(app, ["demo", "--practice", "texts", "-o", str(tmp_path)])
-    assert told.exit_code == 0
-    assert "tickets.csv (1 file)" in told.output
-    assert "handful label tickets.csv -o out" in told.output
-    refused = CliRunner().invoke(app, ["demo", "--practice", "sounds", "-o", str(tmp_path)])
-    assert "pictures, texts, embeddings" in str(refused.exception)

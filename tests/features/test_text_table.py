@@ -9,6 +9,7 @@ from pyarrow import parquet
 from handful.features.text_table import is_text_table, read_text_table
 
 SENTENCES = ["where is my new card", "my card was stolen yesterday", "how is the weather in Rome", "tell me a joke now"]
+LONG = "long words " * 99_999
 
 
 @pytest.fixture
@@ -25,9 +26,6 @@ def table(tmp_path):
 
 def cells(table, name):
     return table.others[name].tolist()
-
-
-# Which column
 
 
 def test_the_columns_are_found_by_name_or_by_how_they_look(table):
@@ -48,21 +46,14 @@ def test_the_columns_are_found_by_name_or_by_how_they_look(table):
         assert read.label_names == [f"{label}{i % 2}" for i in range(4)]
         assert repr(text) in read.notes[0]
         assert repr(label) in read.notes[0]
-
-
-def test_the_columns_that_the_user_names_are_used(table):
-    content = "text,title,label,intent\na b c,short one,x,1\nd e f,other one,y,2\n"
-    read = table(content, text="title", label="intent")
+    read = table("id,code,words\n1,a b,今天天气怎么样啊\n2,c d,我的卡被偷了怎么办\n3,a b,给我讲一个笑话吧\n")
+    assert read.source["text"] == "words"  # a language without spaces
+    read = table("text,title,label,intent\na b c,short one,x,1\nd e f,other one,y,2\n", text="title", label="intent")
     assert list(read.texts) == ["short one", "other one"]
     assert read.label_names == ["1", "2"]
 
 
-def test_languages_without_spaces_are_language(table):
-    read = table("id,code,words\n1,a b,今天天气怎么样啊\n2,c d,我的卡被偷了怎么办\n3,a b,给我讲一个笑话吧\n")
-    assert read.source["text"] == "words"
-
-
-def test_what_is_missing_is_said_with_the_columns_there_are(table):
+def test_what_is_wrong_is_said_with_the_place(table):
     for content, options, words in (
         ("a,b\n1,2\n", {"text": "c"}, ["'c'", "'a', 'b'", "--text"]),
         ("a,text\n1,2\n", {"text": "a"}, ["'a'", "only numbers", "--text"]),
@@ -73,56 +64,46 @@ def test_what_is_missing_is_said_with_the_columns_there_are(table):
         ("text,label\n", {}, ["no rows"]),
         ("", {}, ["empty"]),
         ("text,label\nhello,nan\n", {}, ["'nan'", "blank"]),
+        ('text,label\n"two\nlines",a\nhello, you,b\n', {}, ["line 4 has 3 cells, but the first line has 2"]),
+        ('text,label\nfine,a\n"open,b\nmore,c\n', {}, ["line 3", "never closed"]),
     ):
         with pytest.raises(ValueError, match=r"table\.csv") as error:
             table(content, **options)
         for word in words:
             assert word in str(error.value)
+    for line in ("{", "[1]", "3", '{"a": 1} x', "[" * 100_000):
+        with pytest.raises(ValueError, match="line 2"):
+            table(f'{{"text": "hello"}}\n{line}\n', "t.jsonl")
 
 
-def test_a_blank_label_is_no_label_and_a_blank_text_is_kept(table):
-    read = table("text,label\nhello there,a\n, b \nwhat now,\n   ,-1\n")
-    assert read.label_names == ["a", "b", None, None]
-    assert list(read.texts) == ["hello there", "", "what now", "   "]
+def test_every_cell_is_carried_along_as_it_is_written(table):
+    quoted = 'id,text,price,when\n007,"a ""quoted"", text\nof two lines",1.50,\n008,=1+1,-5,2024-01-01\n'
+    for name, content, columns, note in (
+        ("t.csv", quoted, {"id": ["007", "008"], "text": ['a "quoted", text\nof two lines', "=1+1"],
+                           "price": ["1.50", "-5"], "when": ["", "2024-01-01"]}, ""),
+        ("t.csv", "text;label\nhello, you;a\n", {"text": ["hello, you"], "label": ["a"]}, "separated by ';'"),
+        ("t.tsv", "text\tlabel\nhello, you\ta\n", {"text": ["hello, you"], "label": ["a"]}, ""),
+        ("t.csv", 'text,label,x\n"two\nlines",a,1\nshort\nfull row,b,2,\n', {"label": ["a", "", "b"]}, "in line 4"),
+        ("t.csv", "text,a\nfull row,b,\nother row,c\n", {"a": ["b", "c"]}, "in line 2"),
+        ("t.csv", "text,note,note\nhello you,1,2\n", {"note": ["1"], "note_2": ["2"]}, "more than one column"),
+        ("t.csv", f"text,label\n{LONG},a\nze\0ro,b\n", {"text": [LONG, "ze\0ro"]}, ""),
+        ("t.csv", 'text,label\n"Grüße, 今天 😀",é\n'.encode("utf-16"), {"text": ["Grüße, 今天 😀"]}, ""),
+        ("t.csv", 'text,label\n"Grüße, 今天 😀",é\n'.encode("utf-8-sig"), {"text": ["Grüße, 今天 😀"]}, ""),
+        ("t.csv", b"text,label\n" + "naïve “café”,a\n".encode("cp1252") + "ünï 😀,b\n".encode() + b"\x81\x8d,c\n",
+         {"text": ["naïve “café”", "ünï 😀", "\x81\x8d"]}, "6 bytes are not UTF-8 and were read as Windows-1252"),
+    ):  # fmt: skip
+        read = table(content, name)
+        assert {column: cells(read, column) for column in columns} == columns
+        assert note in " ".join(read.notes)
 
 
-# Names of rows
-
-
-def test_rows_are_named_by_their_path_or_id_if_these_are_distinct(table):
-    assert table("id,text\nx,hello you\ny,hello me\n").names == ["x", "y"]
-    assert table("id,path,text\n1,a.txt,hello you\n1,b.txt,hello me\n").names == ["a.txt", "b.txt"]
-
-
-def test_rows_with_unfit_ids_are_named_by_number_and_it_is_said(table):
-    for ids in (("7", "7"), ("7", ""), ("7", "x" * 1000)):
-        read = table(f"id,text\n{ids[0]},hello you\n{ids[1]},hello me\n")
-        assert read.names == ["row 0", "row 1"]
-        assert cells(read, "id") == list(ids)
-        assert any("named by their number" in note for note in read.notes)
-
-
-# Nothing is lost
-
-
-def test_cells_of_a_csv_are_carried_along_as_they_are_written(table):
-    read = table('id,text,price,when\n007,"a ""quoted"", text\nof two lines",1.50,\n008,=1+1,-5,2024-01-01\n')
-    assert cells(read, "id") == ["007", "008"]
-    assert cells(read, "text") == ['a "quoted", text\nof two lines', "=1+1"]
-    assert cells(read, "price") == ["1.50", "-5"]
-    assert cells(read, "when") == ["", "2024-01-01"]
-
-
-def test_columns_of_a_parquet_file_keep_their_types(tmp_path):
+def test_columns_of_parquet_keep_their_types_and_json_lines_have_a_column_for_each_name(table, tmp_path):
     columns = {
         "text": SENTENCES, "count": [1, None, 3, 4], "share": [0.5, 1.0, 2.0, 3.0], "ok": [True, False, None, True],
     }  # fmt: skip
     parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
     read = read_text_table(tmp_path / "t.parquet")
     assert {name: cells(read, name) for name in columns} == columns
-
-
-def test_json_lines_have_a_column_for_each_name(table):
     rows = [
         {"text": "one \ud83d\ude00 \x00", "tags": ["a", "b"]},
         {"text": None, "count": 3, "label": "x"},
@@ -135,59 +116,17 @@ def test_json_lines_have_a_column_for_each_name(table):
     assert read.label_names == [None, "x", None]
 
 
-def test_a_line_that_is_no_object_is_named(table):
-    for line in ("{", "[1]", "3", '{"a": 1} x', "[" * 100_000):
-        with pytest.raises(ValueError, match="line 2"):
-            table(f'{{"text": "hello"}}\n{line}\n', "t.jsonl")
-
-
-def test_a_cell_of_a_megabyte_and_zero_characters_are_read(table):
-    read = table(f"text,label\n{'long words ' * 100_000},a\nze\0ro,b\n")
-    assert [len(text) for text in read.texts] == [1_100_000, 5]
-    assert read.texts[1] == "ze\0ro"
-
-
-def test_encodings_are_recognised(table):
-    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
-        read = table('text,label\n"Grüße, 今天 😀",é\nanother line,b\n'.encode(encoding))
-        assert list(read.texts) == ["Grüße, 今天 😀", "another line"]
-        assert list(read.others) == ["text", "label"]
-
-
-def test_bytes_that_are_not_utf8_are_read_as_windows_1252_and_it_is_said(table):
-    read = table(b"text,label\n" + "naïve “café”,a\n".encode("cp1252") + "ünï 😀,b\n".encode() + b"\x81\x8d,c\n")
-    assert list(read.texts) == ["naïve “café”", "ünï 😀", "\x81\x8d"]
-    assert any("6 bytes are not UTF-8 and were read as Windows-1252" in note for note in read.notes)
-
-
-# Odd lines
-
-
-def test_short_rows_are_filled_and_long_ones_refused_with_their_line(table):
-    read = table('text,label,x\n"two\nlines",a,1\nshort\nfull row,b,2,\n')
-    assert cells(read, "label") == ["a", "", "b"]
-    assert any("line 4" in note for note in read.notes)
-    assert any("line 5" in note for note in read.notes)
-    with pytest.raises(ValueError, match=r"line 4 has 3 cells, but the first line has 2"):
-        table('text,label\n"two\nlines",a\nhello, you,b\n')
-    with pytest.raises(ValueError, match="line 3 .*never closed"):
-        table('text,label\nfine,a\n"open,b\nmore,c\n')
-
-
-def test_other_separators_are_recognised(table):
-    for separator, name in ((";", "t.csv"), ("\t", "t.csv"), ("\t", "t.tsv")):
-        read = table(f"text{separator}label\nhello, you{separator}a\n", name)
-        assert list(read.texts) == ["hello, you"]
-        assert read.label_names == ["a"]
-
-
-def test_two_columns_of_one_name_are_both_kept(table):
-    read = table("text,note,note\nhello you,1,2\n")
-    assert (cells(read, "note"), cells(read, "note_2")) == (["1"], ["2"])
-    assert any("more than one column" in note for note in read.notes)
-
-
-# Texts or features
+def test_a_blank_label_is_no_label_and_rows_are_named_by_a_path_or_id_if_these_are_distinct(table):
+    read = table("text,label\nhello there,a\n, b \nwhat now,\n   ,-1\n")
+    assert read.label_names == ["a", "b", None, None]
+    assert list(read.texts) == ["hello there", "", "what now", "   "]
+    assert table("id,text\nx,hello you\ny,hello me\n").names == ["x", "y"]
+    assert table("id,path,text\n1,a.txt,hello you\n1,b.txt,hello me\n").names == ["a.txt", "b.txt"]
+    for ids in (("7", "7"), ("7", ""), ("7", "x" * 1000)):
+        read = table(f"id,text\n{ids[0]},hello you\n{ids[1]},hello me\n")
+        assert read.names == ["row 0", "row 1"]
+        assert cells(read, "id") == list(ids)
+        assert any("named by their number" in note for note in read.notes)
 
 
 def test_tables_of_texts_are_told_from_tables_of_features(tmp_path):
@@ -207,11 +146,7 @@ def test_tables_of_texts_are_told_from_tables_of_features(tmp_path):
         path.write_text(content)
         assert is_text_table(path) is expected
         assert not is_text_table(path, {"columns": ["a"]})
-
-
-def test_a_parquet_file_with_lists_of_numbers_is_of_features(tmp_path):
     path = tmp_path / "t.parquet"
-    parquet.write_table(pa.table({"text": SENTENCES, "vector": [[1.0, 2.0]] * 4}), path)
-    assert not is_text_table(path)
-    parquet.write_table(pa.table({"text": SENTENCES, "vector": [1.0] * 4}), path)
-    assert is_text_table(path)
+    for vector, expected in (([[1.0, 2.0]] * 4, False), ([1.0] * 4, True)):
+        parquet.write_table(pa.table({"text": SENTENCES, "vector": vector}), path)
+        assert is_text_table(path) is expected

@@ -44,7 +44,7 @@ def solve(name, task, base, **options):
     return handful.solve(*task, method=name, base=base, preparation="none", dtype="float64", threads=1, **options)
 
 
-# ------------------------------------------------------------------------------------------------------ the base file
+# ---- the base file
 
 
 def test_a_base_comes_back_bit_for_bit_and_is_read_once_until_it_changes(tmp_path):
@@ -74,26 +74,21 @@ def test_what_is_no_base_is_refused_in_words(tmp_path):
         read_base(features)
     with pytest.raises(FileNotFoundError, match="there is no base file"):
         read_base(tmp_path / "none.safetensors")
-    with pytest.raises(ValueError, match="base is a int"):
-        read_base(3)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match="damaged"):
         read_base(path)
-    for header, message in (
-        ({"format": 99, "about": {}, "arrays": []}, r"format 99.*upgrade"),
-        ({"format": 1, "about": {}, "arrays": ["negatives"]}, "'negatives' is missing"),
-    ):
-        save_file({"mean": base.mean}, path, metadata={"handful.base": json.dumps(header)})
-        with pytest.raises(ValueError, match=message):
-            read_base(path)
+    header = {"format": 99, "about": {}, "arrays": []}
+    save_file({"mean": base.mean}, path, metadata={"handful.base": json.dumps(header)})
+    with pytest.raises(ValueError, match=r"format 99.*upgrade"):
+        read_base(path)
     with pytest.raises(ValueError, match="finite"):
         Base(np.array([1.0, np.nan]))
-    with pytest.raises(ValueError, match=r"not \[items, 2\]"):
+    with pytest.raises(ValueError, match=r"\[items, 2\] is needed"):
         Base(np.zeros(2), negatives=np.zeros((4, 3)))
 
 
-# --------------------------------------------------------------------------------------------------- what all have
+# ---- what all have
 
 
 @loop("name", NEED_BASE)
@@ -119,20 +114,6 @@ def test_its_own_mean_is_what_it_centres_on_and_a_path_will_do(name, task, tmp_p
     json.dumps(found.made_by)
 
 
-@loop("name", ["conformal", "flowr", "poodle", "snatcher_f", "finetune", "proser"])
-def test_a_pile_scored_in_blocks_gets_the_answers_of_one_in_memory(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("handful.solving.blocks.SAMPLE_ROWS", 1000)
-    support, labels, query = random_task(np.random.default_rng(5), 1, [4, 5], 1500, 6, np.float32)
-    np.save(tmp_path / "pile.npy", query[0])
-    options = {"base": base_for(6)} if name in NEED_BASE else {"base_mean": query[0].mean(axis=0)}
-    given = support[0], labels[0]
-    whole = handful.solve(*given, query[0], method=name, outlier_share=0.5, **options)
-    mapped = np.load(tmp_path / "pile.npy", mmap_mode="r")
-    blocks = handful.solve(*given, mapped, method=name, outlier_share=0.5, **options)
-    np.testing.assert_allclose(blocks.probabilities, whole.probabilities, atol=1e-6)
-    np.testing.assert_allclose(blocks.outlier_scores, whole.outlier_scores, atol=1e-5)
-
-
 @loop("name", [*NEED_BASE, "simpleshot+snatcher_f"])
 def test_a_saved_model_needs_the_base_file_no_more(name, tmp_path):
     support, labels, query = random_task(np.random.default_rng(6), 1, [4, 5], 30, 6)
@@ -145,12 +126,11 @@ def test_a_saved_model_needs_the_base_file_no_more(name, tmp_path):
     again = handful.load(tmp_path / "m.safetensors")
     np.testing.assert_array_equal(again.score_samples(new), model.score_samples(new))
     np.testing.assert_array_equal(again.partial_fit(new).predict(new), again.predict(new))
-    assert len(again.outlier_scores_) == len(X) + len(new)
     kept = {name for name in load_file(tmp_path / "m.safetensors") if name.startswith("base.")}
     assert not any("peeler" in name for name in kept) or name == "peeler"  # what it does not need is not kept
 
 
-# ------------------------------------------------------------------------------------ each by a computation of its own
+# ---- each by a computation of its own
 
 
 def feat_by_hand(prototypes, arrays):
@@ -186,14 +166,6 @@ def test_feat_and_snatcher_item_by_item(task):
             moved = np.linalg.norm(feat_by_hand(replaced, arrays) - adapted) ** 2
             np.testing.assert_allclose(snatched.outlier_scores[i, j], moved, rtol=1e-8)
     np.testing.assert_array_equal(snatched.probabilities, found.probabilities)
-
-
-def test_snatcher_gives_the_same_whatever_the_slab(task, monkeypatch):
-    from handful.methods import snatcher_f
-
-    whole = solve("snatcher_f", task, base_for(10)).outlier_scores
-    monkeypatch.setattr(snatcher_f, "MAX_BLOCK_NUMBERS", 1)
-    np.testing.assert_allclose(solve("snatcher_f", task, base_for(10)).outlier_scores, whole, rtol=1e-10)
 
 
 def test_peeler_item_by_item(task):
@@ -252,18 +224,7 @@ def test_poodle_without_steps_is_the_nearest_mean_and_negatives_push(task):
     assert near[1] > near[0]
 
 
-def test_negatives_are_prepared_as_the_task_is(task):
-    """Centred on each task's own mean they differ between tasks: as when each task is solved alone."""
-    base = base_for(10)
-    together = handful.solve(*task, method="poodle", base=base, preparation="task, l2", dtype="float64")
-    for i in range(3):
-        alone = handful.solve(
-            *(x[i] for x in task), method="poodle", base=base, preparation="task, l2", dtype="float64"
-        )
-        np.testing.assert_allclose(alone.probabilities, together.probabilities[i], atol=1e-7)
-
-
-# ------------------------------------------------------------------------------------------------- learned on classes
+# ---- learned on classes
 
 
 def crowded(n_classes=40, n_items=12, seed=0, dimension=16):
@@ -344,7 +305,7 @@ def test_the_command_learns_tells_and_writes(tmp_path, handful):
     assert "create it first" in missing.stderr
 
 
-# -------------------------------------------------------------------------------------------------------- the tables
+# ---- the tables
 
 SMALL = {"protocol": Protocol(ways=3, shots=2, queries=4, outlier_ways=3, outlier_queries=4), "tasks": 3}
 
@@ -371,21 +332,3 @@ def test_results_are_kept_by_what_is_in_the_base(tmp_path):
         run(make(SMALL["protocol"], parse_methods("feat,simpleshot")), features, base, store, tasks=3)
     kept = [json.loads(path.read_text()) for path in tmp_path.rglob("cell.json")]
     assert sorted(about["method"] for about in kept) == ["feat", "feat", "simpleshot"]
-
-
-def test_two_bases_in_one_table_and_the_mean_that_features_bring(tmp_path):
-    features, base = crowded(seed=1), base_for(16)
-    path = base.save(tmp_path / "b.safetensors")
-    make, _ = BENCHMARKS["balanced"]
-    both = make(SMALL["protocol"], parse_methods(f"feat,feat:base={path},simpleshot"))
-    results = run(both, features, base_for(16, seed=1), tmp_path, tasks=3)
-    rows = [row for _, row in results.figures]
-    assert rows == ["FEAT", f"FEAT (base={path})", "SimpleShot"]
-    column = both.columns[0]
-    assert not np.array_equal(results[column, rows[0]]["auroc"], results[column, rows[1]]["auroc"])
-    plain = make(SMALL["protocol"], parse_methods("simpleshot"))
-    carrying = FeatureTable(features.features, features.labels, base_mean=base.mean + 1)
-    pairs = (features, Base(base.mean + 1)), (carrying, None), (features, None)
-    figures = [run(plain, *pair, tmp_path, tasks=3)[column, "SimpleShot"]["auroc"] for pair in pairs]
-    np.testing.assert_array_equal(figures[0], figures[1])
-    assert not np.array_equal(figures[0], figures[2])

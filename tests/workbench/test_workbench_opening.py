@@ -3,12 +3,11 @@
 import shutil
 
 import pytest
-from workbenches import client_of, labels_in, opened, run, write_digits
+from workbenches import labels_in, opened, run, write_digits
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
-from handful.project import Project
 from handful.project.live import LiveProject
 
 SHOTS = 3
@@ -88,29 +87,6 @@ def test_results_open_with_their_pile_examples_and_promotions(folders, handful):
     labels = (folder / "out2" / "labels.csv").read_text()
     names = {name for name in ("zero", "one", "two") if f'"p_{name}"' in labels}
     assert names == {"zero", "one", "two"} - {now["classes"][0]["name"]}
-
-
-def test_corrections_and_checks_of_results_are_there(folders, handful):
-    folder, truth = folders
-    pile, options = folder / "pile", ["--backbone", "pixels"]
-    item = next(file for file in truth if truth[file] == 2 and (pile / file).exists())
-    (folder / "corrections.csv").write_text(f"path,label\n{item},unknown\n")
-    corrections = ["--corrections", folder / "corrections.csv"]
-    done = handful("label", folder / "examples", pile, "-o", folder / "out", *corrections, *options)
-    assert done.returncode == 0, done.stderr
-    question = Project(folder / "out").check(1)[0]
-    Project(folder / "out").say({question.name: question.label}, checking=True)
-    project = LiveProject(folder / "out")
-    assert project.worker.wait(60)
-    now = client_of(project).get("/project").json()
-    assert now["unknown_examples"] == SHOTS + 1
-    assert now["run"]["trust"]["checked"] == 1
-    assert now["undo"].startswith("check: ")
-    project.close()
-    with pytest.raises(ValueError, match="the results name their own examples"):
-        LiveProject(folder / "out", examples=folder / "examples")
-    with pytest.raises(ValueError, match="leave --project out"):
-        LiveProject(folder / "out", folder / "elsewhere")
 
 
 def test_results_of_somebody_else_are_opened_only_if_the_user_agrees(folders, handful, monkeypatch):

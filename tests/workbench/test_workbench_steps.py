@@ -1,8 +1,6 @@
 """What is done in the workbench is a step: labels, classes, runs, groups, checks; undo goes back by any of them."""
 
 import json
-import sqlite3
-from contextlib import closing
 
 import numpy as np
 import pytest
@@ -235,20 +233,6 @@ def test_runs_that_no_step_leads_to_are_deleted(client, project, classes, monkey
     assert [client.post("/undo").json()["text"] for _ in range(2)] == ["run 6", "run 5"]
     assert client.get("/run").json() is None  # the run before is forgotten, but nothing that was said
     assert [client.post("/undo").json()["text"] for _ in range(3)][1:] == ["class more added", "run 1"]
-
-
-def test_a_stored_run_that_is_damaged_is_told_and_the_step_stays(client, project, classes, digits, tmp_path):
-    run(client, project)
-    project.close()
-    with closing(sqlite3.connect(project.store.path)) as db:
-        db.execute("UPDATE runs SET arrays = zeroblob(100) WHERE id = 1")
-        db.commit()
-    project, client = opened(digits[0] / "digits.parquet", tmp_path / "project")
-    answer = client.post("/undo")
-    assert (answer.status_code, "run 1 in" in answer.json()["error"]) == (409, True)
-    now = client.get("/project").json()
-    assert (now["undo"], now["run"]["id"]) == ("run 2", 2)
-    project.close()
 
 
 def test_a_run_is_out_of_date_until_the_labels_are_again_those_of_the_run(client, project, classes):

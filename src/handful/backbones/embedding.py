@@ -78,7 +78,7 @@ def embed_pictures(
     hashes: dict[str, str] = {}  # by path: the content hash
     bad: dict[str, str] = {}  # by path or by content hash: why it cannot be used
     if features.cache is not None:
-        hashes = features.cache.known(names, os.stat if opener is None else _status_by(opener))
+        hashes = features.cache.known(names, opener)
         features.fetch(hashes.values())
 
     def is_done(path: str) -> bool:
@@ -134,8 +134,7 @@ def embed_pictures(
         pool.shutdown(wait=True, cancel_futures=True)
     good = [name for name in names if is_done(name)]
     skipped = [Skipped(name, bad.get(name) or bad[hashes[name]]) for name in names if not is_done(name)]
-    device = {"device": getattr(backbone, "device", "cpu")}
-    return features.table([hashes[name] for name in good], device, paths=good, skipped=skipped)
+    return features.table([hashes[name] for name in good], paths=good, skipped=skipped)
 
 
 def embed_texts(
@@ -198,7 +197,7 @@ def embed_texts(
             raise ValueError(f"backbone {backbone.name} gave features that are not finite for {what!r}")
         done += sum(counts[content] for content in block)
         report(done, len(texts))
-    return features.table(hashes, {}, texts=texts)
+    return features.table(hashes, texts=texts)
 
 
 class _Features:
@@ -234,7 +233,7 @@ class _Features:
             self.cache.put(fresh, self.key)
         return [content for i, content in enumerate(contents) if not finite[i]]
 
-    def table(self, hashes: Sequence[str], device: dict[str, str], **more: Any) -> FeatureTable:
+    def table(self, hashes: Sequence[str], **more: Any) -> FeatureTable:
         """Return the features of these contents, in order."""
         rows = np.empty((len(hashes), self.backbone.dimension), np.float32)
         for row, content in enumerate(hashes):
@@ -244,18 +243,9 @@ class _Features:
             "backbone_fingerprint": self.backbone.fingerprint,
             "cached": sum(content not in self.computed for content in hashes),
         }
-        return FeatureTable(rows, hashes=hashes, source=source | device, **more)
-
-
-def _status_by(opener: Opener) -> Callable[[str], os.stat_result]:
-    def status(path: str) -> os.stat_result:
-        descriptor = opener(path)
-        try:
-            return os.fstat(descriptor)
-        finally:
-            os.close(descriptor)
-
-    return status
+        if self.noun == "pictures":
+            source["device"] = getattr(self.backbone, "device", "cpu")
+        return FeatureTable(rows, hashes=hashes, source=source, **more)
 
 
 def _silent(done: int, total: int) -> None: ...

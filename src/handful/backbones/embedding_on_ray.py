@@ -20,10 +20,10 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,12 +44,11 @@ MAX_TRIES = 5  # of a part whose worker died, with its machine or by a picture t
 UNREAD_REASON = "cannot be read"  # the start of the reason when a file could not be opened
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """The arguments of `load_backbone`, with which every machine loads the same backbone."""
 
     name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -90,38 +89,31 @@ class PartMaker(Worker):
         """Make one part, unless a worker that died has written it. The answer lists the skipped pictures."""
         path = Path(self.folder, part_name(row["part"]))
         paths = [os.path.join(self.top, os.fsdecode(name)) for name in row["names"].split(b"\0")]
-        for place, what in ((self.top, "pictures"), (os.path.join(self.folder, PLAN), "parts")):
-            if not os.path.exists(place):  # otherwise all of its pictures would be skipped
-                raise FileNotFoundError(
-                    f"there is no {place!r}: {what} must be under the same path on every machine of the cluster"
+        # Otherwise all of its pictures would be skipped where a drive is not mounted.
+        if not os.path.exists(os.path.join(self.folder, PLAN)) or not any(map(os.path.exists, paths)):
+            raise FileNotFoundError(
+                f"{paths[0]!r} or {self.folder!r} does not exist: pictures and parts must be under the same path on "
+                "every machine of the cluster"
+            )
+        note = read_note(path) or {}
+        if note.get("digest") != row["digest"]:
+            tries = path.with_name(
+                f".{path.name}.tries.tmp"
+            )  # it outlives the worker: Ray would restart it without end
+            with open(tries, "ab") as file:
+                file.write(b".")
+            if tries.stat().st_size > MAX_TRIES:
+                raise OSError(
+                    f"{MAX_TRIES} workers died over the pictures from {paths[0]!r} to {paths[-1]!r}: check whether one "
+                    "of them crashes the decoder, or whether memory is short"
                 )
-        if not any(map(os.path.exists, paths)):  # probably a drive that is not mounted
-            raise FileNotFoundError(f"{paths[0]!r} and the {len(paths) - 1} pictures after it do not exist")
-        note = read_note(path)
-        if note is None or note.get("digest") != row["digest"]:
-            tries = _count_try(path, paths)
             embedded = embed_pictures(paths, self.backbone, cache=False, batch=BATCH_SIZE, threads=1)
-            places = {path: i for i, path in enumerate(paths)}
-            skipped = [(places[path], reason) for path, reason in embedded.skipped]
+            skipped = [(paths.index(path), reason) for path, reason in embedded.skipped]
             note = {"digest": row["digest"], "hashes": embedded.hashes, "skipped": skipped}
             names = [printable(os.path.relpath(path, self.top)) for path in embedded.names]
             write_part(FeatureTable(embedded.features, list(map(first_folder, names)), names), path, note)
             tries.unlink(missing_ok=True)
         return {"part": int(row["part"]), "skipped": note["skipped"]}
-
-
-def _count_try(part: Path, paths: list[str]) -> Path:
-    """Count the attempts in a file, which outlives the worker: Ray would restart it without end."""
-    tries = part.with_name(f".{part.name}.tries.tmp")
-    with open(tries, "ab") as file:
-        before = file.tell()
-        file.write(b".")
-    if before >= MAX_TRIES:
-        raise OSError(
-            f"{before} workers died over the pictures from {paths[0]!r} to {paths[-1]!r}: check whether one of "
-            "them crashes the decoder, or whether memory is short"
-        )
-    return tries
 
 
 def embed_to_parts(
@@ -145,8 +137,6 @@ def embed_to_parts(
     is left to do. `backbone` is what `recipe` loads, on this machine. `until` keeps the connection open for the next
     call. `replace`: whether to replace parts of something else; otherwise they are an error.
     """
-    if size < 1:
-        raise ValueError(f"the part size is {size}: at least 1 picture is needed")
     if not paths:
         return PartFolder(folder, [], [], [])
     names = [os.fsencode(os.path.relpath(path, top)) for path in paths]
@@ -168,19 +158,15 @@ def embed_to_parts(
         finished += len(names[number * size : (number + 1) * size])
         progress(finished, len(names))
 
-    notes = _notes(folder, digests)
-    for number in range(len(starts)):
+    rows, notes = [], _notes(folder, digests)
+    for number, start in enumerate(starts):
         skipped = notes[number]["skipped"] if number in notes else [(0, UNREAD_REASON)]
         if any(reason.startswith(UNREAD_REASON) for _, reason in skipped):  # perhaps it can be read now
-            notes.pop(number, None)
             (folder / part_name(number)).unlink(missing_ok=True)
+            part = b"\0".join(names[start : start + size])
+            rows.append({"part": number, "names": part, "digest": digests[number]})
         else:
             settle(number, skipped)
-    rows = [
-        {"part": number, "names": b"\0".join(names[start : start + size]), "digest": digests[number]}
-        for number, start in enumerate(starts)
-        if number not in notes
-    ]
     if rows:
         is_file = recipe.name.lower().endswith(".onnx")  # its path must be valid in every working folder
         recipe = Recipe(os.path.abspath(recipe.name) if is_file else recipe.name, dict(recipe.options))
@@ -233,8 +219,8 @@ def _prepare_folder(folder: Path, plan: dict[str, Any], replace: bool) -> None:
 def _notes(folder: Path, digests: Sequence[str]) -> dict[int, dict[str, Any]]:
     """Return the notes of the parts that hold these pictures, by number."""
     with ThreadPoolExecutor(16) as pool:
-        notes = list(pool.map(lambda number: read_note(folder / part_name(number)), range(len(digests))))
-    return {i: note for i, note in enumerate(notes) if note is not None and note.get("digest") == digests[i]}
+        notes = pool.map(lambda number: read_note(folder / part_name(number)) or {}, range(len(digests)))
+        return {i: note for i, note in enumerate(notes) if note.get("digest") == digests[i]}
 
 
 def _digest(*parts: bytes) -> str:

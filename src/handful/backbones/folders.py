@@ -75,22 +75,21 @@ class Kind(NamedTuple):
 def opened(path: str | os.PathLike[str], kind: Kind, opener: Opener | None = None) -> Iterator[BinaryIO]:
     """Open a regular file that is not too large. Whatever goes wrong is an error of the kind."""
 
-    def check(status: os.stat_result) -> None:
-        if not stat.S_ISREG(status.st_mode):
-            reason = f"is not a regular file (a folder, pipe or device): give the file of a {kind.noun}"
-            raise kind.error(path, reason)
-        if status.st_size > kind.max_bytes:
-            size, limit = status.st_size // 2**20, kind.max_bytes // 2**20
-            raise kind.error(path, f"has {size} MB, and at most {limit} MB are read: {kind.too_large}")
-
-    def open_regular(name: str) -> int:
-        check(os.stat(name))  # before opening, because opening a device can have effects, and again after it
-        return os.open(name, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))  # a pipe waits
+    def open_now(name: str, flags: int) -> int:
+        return opener(name) if opener else os.open(name, flags | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait
 
     try:
-        with open((opener or open_regular)(os.fspath(path)), "rb") as file:
-            check(os.fstat(file.fileno()))
+        with open(path, "rb", opener=open_now) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise IsADirectoryError
+            if status.st_size > kind.max_bytes:
+                size, limit = status.st_size // 2**20, kind.max_bytes // 2**20
+                raise kind.error(path, f"has {size} MB, and at most {limit} MB are read: {kind.too_large}")
             yield file
+    except IsADirectoryError:
+        reason = f"is not a regular file (a folder, pipe or device): give the file of a {kind.noun}"
+        raise kind.error(path, reason) from None
     except BadFile:
         raise
     except OSError as error:

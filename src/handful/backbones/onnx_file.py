@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from handful.backbones.backbone import Backbone, fingerprint, pooled
+from handful.backbones.backbone import Backbone, fingerprint, pooled, ramp
 from handful.backbones.onnx_runtime import Session, weights_hash
-from handful.backbones.preprocessing import PRESETS, Preprocessing, preprocessing_for, preset_settings
+from handful.backbones.preprocessing import PRESETS, Preprocessing, preprocessing_for
 from handful.utils.files import read_json
 from handful.utils.text import shortened
 
@@ -40,11 +39,10 @@ class OnnxFile(Backbone):
             raise ValueError(f"{path}: {shortened(str(error), 500)}") from None
         self._output = self._choose_output(output)
         self.fingerprint = fingerprint(weights, self._output, self.preprocessing.describe())
-        # For the comparison of devices, a grey ramp: zeros would hide differences.
-        ramp = np.linspace(-1, 1, math.prod(self._input_shape), dtype=np.float32).reshape(1, *self._input_shape)
+        picture = ramp(self._input_shape)
         # Running one picture now shows errors of the network before a long run.
-        self.dimension = self._embed(np.zeros_like(ramp)).shape[1]
-        trial = {self._input: self._as_input(np.repeat(ramp, self._batch or 1, axis=0))}
+        self.dimension = self._embed(np.zeros_like(picture)).shape[1]
+        trial = {self._input: self._as_input(np.repeat(picture, self._batch or 1, axis=0))}
         self._session = self._session.on_device(device, trial, path)
         self.device = self._session.device
 
@@ -64,7 +62,9 @@ class OnnxFile(Backbone):
         channels, *sides = (shape[3], *shape[1:3]) if self._channels_last else shape[1:]
         own_size = {"size": tuple(sides)} if all(isinstance(side, int) for side in sides) else {}
         preset = settings.pop("preset", None)
-        settings = ({} if preset is None else preset_settings(preset)) | own_size | settings
+        if preset is not None and preset not in [*PRESETS]:
+            raise ValueError(f"there is no preset {str(preset)[:40]!r}: choose from {', '.join(PRESETS)}")
+        settings = (PRESETS[preset] if preset else {}) | own_size | settings
         if missing := [key for key in ("size", "mean", "std") if key not in settings]:
             raise ValueError(
                 f"the {', '.join(missing)} of its pictures are not known (its input is {shape}): give them or a "
@@ -79,15 +79,13 @@ class OnnxFile(Backbone):
 
     def _choose_output(self, requested: str | None) -> str:
         names: list[str] = [entry.name for entry in self._session.outputs]
-        if requested is None and len(names) == 1:
-            return names[0]
-        if requested is None or requested not in names:
-            problem = f"no output {requested!r}" if requested is not None else f"{len(names)} outputs"
-            raise ValueError(
-                f"{self.name} has {problem}: choose from {', '.join(names)}, and write "
-                f'{Path(self.name).with_suffix(".json")} with {{"output": "name of the features"}}'
-            )
-        return requested
+        if requested in names or (requested is None and len(names) == 1):
+            return requested or names[0]
+        problem = f"no output {requested!r}" if requested is not None else f"{len(names)} outputs"
+        raise ValueError(
+            f"{self.name} has {problem}: choose from {', '.join(names)}, and write "
+            f'{Path(self.name).with_suffix(".json")} with {{"output": "name of the features"}}'
+        )
 
     def _as_input(self, batch: np.ndarray) -> np.ndarray:
         if self._channels_last:
@@ -106,11 +104,11 @@ class OnnxFile(Backbone):
         what = f"the output {shortened(self._output, 100)} of {self.name}"
         if not isinstance(features, np.ndarray) or features.dtype.kind not in "fiub":
             raise ValueError(f"{what} is {getattr(features, 'dtype', type(features))}: numbers are needed")
-        if features.ndim and len(features) != len(batch):
-            raise ValueError(f"{self.name} gives {len(features)} rows for {len(batch)} pictures: one each is needed")
         rows = pooled(features, what)
-        if self.dimension not in (0, rows.shape[1]):
-            raise ValueError(f"{what} has {rows.shape[1]} features for some pictures and {self.dimension} for others")
+        if len(rows) != len(batch) or self.dimension not in (0, rows.shape[1]):
+            raise ValueError(
+                f"{what} has shape {rows.shape} for {len(batch)} pictures: a row of the same length is needed for each"
+            )
         return rows
 
 
@@ -119,8 +117,8 @@ def _read_sidecar(path: Path) -> dict[str, Any]:
     sidecar = path.with_suffix(".json")
     if not sidecar.is_file():
         return {}
-    settings = {key: value for key, value in read_json(sidecar).items() if value is not None or key == "crop"}
+    settings = read_json(sidecar)
     if unknown := [key for key in settings if key not in KEYS]:
         names = shortened(", ".join(map(repr, unknown)), 200)
         raise ValueError(f"{sidecar} holds {names}: an object with {', '.join(KEYS)} is needed")
-    return settings
+    return {key: value for key, value in settings.items() if value is not None or key == "crop"}

@@ -84,7 +84,8 @@ class Session:
                 break
             try:
                 session = Session(model, self._threads, self.name, name)
-                difference = _difference(self.run(None, trial), session.run(None, trial))
+                pairs = zip(self.run(None, trial), session.run(None, trial), strict=True)
+                difference = max(np.linalg.norm(a - b) / (np.linalg.norm(a) or 1.0) for a, b in pairs)
                 if difference <= TOLERANCE:  # NaN must not pass
                     return session
                 problem = f"its features differ by {difference:.1%} from those of the CPU"
@@ -104,13 +105,9 @@ def check_device(device: str | None) -> str:
 
 
 def candidates(device: str, available: Sequence[str]) -> list[str]:
-    """Return the devices to try, in order, if ONNX Runtime has these providers. The CPU is always there.
-
-    >>> candidates("auto", ["CUDAExecutionProvider", "CPUExecutionProvider"])
-    ['cuda', 'cpu']
-    """
+    """Return the devices to try, in order, if ONNX Runtime has these providers. The CPU is always there."""
     usable = [name for name, provider in PROVIDERS.items() if provider in available or name == CPU]
-    if device != AUTO and device not in usable:
+    if device not in (AUTO, *usable):
         raise ValueError(
             f"the device {device!r} is not one that the installed ONNX Runtime can use ({', '.join(usable)}): "
             f"{PACKAGES[device]}, or leave the device out"
@@ -122,9 +119,7 @@ def weights_hash(path: Path) -> str:
     """Return a hash of an ONNX file and of the other files that hold its weights."""
     digest = hashlib.sha256()
     for file in (path, *other_weights(path)):
-        with file.open("rb") as stream:
-            while block := stream.read(2**20):
-                digest.update(block)
+        digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
@@ -156,11 +151,6 @@ def _tensors(message: Any, kind: type) -> Iterator[Any]:
         if field.message_type is not None:
             for inner in [value] if hasattr(value, "ListFields") else value:
                 yield from _tensors(inner, kind)
-
-
-def _difference(a: list[Any], b: list[Any]) -> float:
-    """Return how far the outputs are apart, as a part of their length."""
-    return max(float(np.linalg.norm(x - y)) / (float(np.linalg.norm(x)) or 1.0) for x, y in zip(a, b, strict=True))
 
 
 def _message(error: Exception) -> str:

@@ -255,14 +255,15 @@ def _heif() -> Any:
 
 
 def _what_it_is(head: bytes) -> str:
+    """Return what is wrong with a file that is none of the formats, by its beginning."""
+    brands, start = _brands(head), head.lstrip().lower()
     if not head:
         return "is an empty file: copy it again or remove it"
-    start = head.lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return "is a web page, not a picture: download the picture again"
     if start.startswith((b"<svg", b"<?xml")):
         return f"is a vector drawing or a text, not a picture of pixels: save it as {KINDS}"
-    if (brands := _brands(head)) & AVIF_BRANDS and not HAS_AVIF:
+    if brands & AVIF_BRANDS and not HAS_AVIF:
         return "is an AVIF picture, which this Pillow cannot read: pip install -U pillow, or save it as JPEG or PNG"
     if brands and not brands & AVIF_BRANDS:
         return f"is a film, or a picture of a kind that cannot be read: save it as {KINDS}"
@@ -286,21 +287,15 @@ def _orientation(image: Image.Image) -> int:
 
 def _to_rgb(image: Image.Image) -> Image.Image:
     """Return a decoded picture as RGB. Transparent pixels become white."""
-    if image.mode.startswith("I;16"):
-        return _grey(_sixteen(image))
-    if image.mode in ("I", "F"):
-        return _grey(_unscaled(image))
+    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
+        grey = _sixteen(image) if image.mode.startswith("I;16") else _unscaled(image)  # from 0 to 1, [H, W]
+        return Image.fromarray(np.rint(grey * 255).astype(np.uint8)).convert("RGB")
     if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
         # "La" and "RGBa" (colours multiplied by alpha) must be converted to "LA" and "RGBA" first.
-        plain = {"La": "LA", "RGBa": "RGBA"}.get(image.mode)
+        plain = {"La": "LA", "RGBa": "RGBA"}.get(image.mode, image.mode)
         upon = Image.new("RGBA", image.size, "white")
-        return Image.alpha_composite(upon, (image.convert(plain) if plain else image).convert("RGBA")).convert("RGB")
-    return image if image.mode == "RGB" else image.convert("RGB")
-
-
-def _grey(values: np.ndarray) -> Image.Image:
-    """Return values from 0 to 1, [H, W], as a grey RGB picture."""
-    return Image.fromarray(np.rint(values * 255).astype(np.uint8)).convert("RGB")
+        return Image.alpha_composite(upon, image.convert(plain).convert("RGBA")).convert("RGB")
+    return image.convert("RGB")
 
 
 def _sixteen(image: Image.Image) -> np.ndarray:

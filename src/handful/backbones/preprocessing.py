@@ -45,28 +45,33 @@ class Preprocessing:
     crop: float | None = 0.875  # the share of the largest fitting window; None: the whole picture, resized
 
     def __post_init__(self) -> None:
-        if len(self.size) != 2 or not all(isinstance(n, int) and 1 <= n <= 4096 for n in self.size):
-            raise ValueError(f"the input size is {self.size}: one or two whole numbers from 1 to 4096 are needed")
-        if len(self.mean) != len(self.std) or len(self.mean) not in (1, 3):
-            raise ValueError(
-                f"mean has {len(self.mean)} and std {len(self.std)} numbers: three are needed, for red, green and "
-                "blue, or one for grey"
-            )
-        if not np.isfinite([*self.mean, *self.std]).all() or min(self.std) <= 0:
-            raise ValueError(f"mean {list(self.mean)} and std {list(self.std)} must be finite, and std positive")
-        if max(map(abs, self.mean)) > 1:
-            raise ValueError(
-                f"mean {list(self.mean)} is for pixels 0..255, and 0..1 is needed: divide mean and std by 255"
-            )
-        if self.interpolation not in INTERPOLATIONS:
-            raise ValueError(
-                f"interpolation {self.interpolation!r} is unknown: choose from {', '.join(INTERPOLATIONS)}"
-            )
-        if self.crop is not None and not 0 < self.crop <= 1:
-            raise ValueError(f"crop is {self.crop}: a fraction of the picture, above 0 and at most 1, is needed")
+        numbers = f"mean {list(self.mean)} and std {list(self.std)}"
+        for is_wrong, message in (
+            (len(self.size) != 2 or not all(isinstance(n, int) and 1 <= n <= 4096 for n in self.size),
+             f"the input size is {self.size}: one or two whole numbers from 1 to 4096 are needed"),
+            (len(self.mean) != len(self.std) or len(self.mean) not in (1, 3),
+             f"{numbers}: three numbers each are needed, for red, green and blue, or one for grey"),
+            (not np.isfinite([*self.mean, *self.std]).all() or min(self.std, default=0) <= 0,
+             f"{numbers} must be finite, and std positive"),
+            (max(map(abs, self.mean), default=0) > 1,
+             f"{numbers} are for pixels 0..255, and 0..1 is needed: divide mean and std by 255"),
+            (self.interpolation not in INTERPOLATIONS,
+             f"interpolation {self.interpolation!r} is unknown: choose from {', '.join(INTERPOLATIONS)}"),
+            (self.crop is not None and not 0 < self.crop <= 1,
+             f"crop is {self.crop}: a fraction of the picture, above 0 and at most 1, is needed"),
+        ):  # fmt: skip
+            if is_wrong:
+                raise ValueError(message)
 
     def __call__(self, image: Image) -> np.ndarray:
         """Return an RGB picture as float32 [C, H, W]."""
+        pixels = self.resized(image).astype(np.float32).transpose(2, 0, 1)
+        scale = np.array([1 / (255 * s) for s in self.std], np.float32)[:, None, None]
+        shift = np.array([m / s for m, s in zip(self.mean, self.std, strict=True)], np.float32)[:, None, None]
+        return np.ascontiguousarray(pixels * scale - shift)
+
+    def resized(self, image: Image) -> np.ndarray:
+        """Return the middle of an RGB picture as uint8 [H, W, C]."""
         from PIL.Image import Resampling
 
         height, width = self.size
@@ -76,10 +81,7 @@ class Preprocessing:
         small = image.resize(
             (width, height), Resampling[self.interpolation.upper()], box=self._window(image), reducing_gap=3.0
         )
-        pixels = np.asarray(small, np.float32).reshape(height, width, -1).transpose(2, 0, 1)
-        scale = np.array([1 / (255 * s) for s in self.std], np.float32)[:, None, None]
-        shift = np.array([m / s for m, s in zip(self.mean, self.std, strict=True)], np.float32)[:, None, None]
-        return np.ascontiguousarray(pixels * scale - shift)
+        return np.asarray(small).reshape(height, width, -1)
 
     def _window(self, image: Image) -> tuple[float, float, float, float]:
         """Return left, upper, right and lower border of the middle of the picture, in the shape of the input."""
@@ -110,10 +112,3 @@ def preprocessing_for(channels: int, settings: Mapping[str, Any]) -> Preprocessi
             f"mean and std have {len(preprocessing.mean)} numbers, and the network takes {channels} channels"
         )
     return preprocessing
-
-
-def preset_settings(name: Any) -> dict[str, Any]:
-    """Return size, mean, std, interpolation and crop. Raise ValueError listing the presets for another name."""
-    if not isinstance(name, str) or name not in PRESETS:
-        raise ValueError(f"there is no preset {str(name)[:40]!r}: choose from {', '.join(PRESETS)}")
-    return dict(PRESETS[name])

@@ -51,7 +51,6 @@ SLICE = 2**16  # characters that are cut into tokens at once
 class SentenceEncoder(TextBackbone):
     """A network that reads tokens. Its features are vectors of length 1.
 
-    A text that is longer than the network can read is cut into pieces, and the features of its pieces are averaged.
     Pieces of the same length form a batch. Nothing is padded, so the features of a text do not depend on the texts
     beside it.
     """
@@ -171,14 +170,12 @@ def network_file(folder: Path) -> Path:
     """Return the ONNX file of a sentence encoder: model.onnx, or the only one in its folder."""
     if not (folder / TOKENIZER).is_file():
         raise ValueError(f"{str(folder)!r} has no {TOKENIZER}: a sentence encoder's folder has one, and model.onnx")
-    for place in (folder / "model.onnx", folder / "onnx" / "model.onnx"):
-        if place.is_file():
-            return place
     files = sorted([*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")])
-    if len(files) != 1:
+    named = [file for file in (folder / "model.onnx", folder / "onnx" / "model.onnx") if file in files]
+    if not named and len(files) != 1:
         have = f"{len(files)} ONNX files, none called model.onnx" if files else "no ONNX file"
         raise ValueError(f"{str(folder)!r} has a {TOKENIZER} but {have}: put the network there as model.onnx")
-    return files[0]
+    return (named or files)[0]
 
 
 @contextmanager
@@ -205,11 +202,8 @@ def _pooling(folder: Path) -> str:
 
 def _length(folder: Path) -> int:
     """Return how many tokens a piece may have."""
-    for file, key in LENGTH_FILES.items():
-        value = _settings(folder / file).get(key)
-        if isinstance(value, int) and 8 <= value <= MAX_LENGTH:
-            return value
-    return DEFAULT_LENGTH
+    values = (_settings(folder / file).get(key) for file, key in LENGTH_FILES.items())
+    return next((value for value in values if isinstance(value, int) and 8 <= value <= MAX_LENGTH), DEFAULT_LENGTH)
 
 
 def _settings(file: Path) -> dict[str, Any]:
@@ -217,11 +211,7 @@ def _settings(file: Path) -> dict[str, Any]:
 
 
 def _spread(pieces: Sequence[Any]) -> list[Any]:
-    """Return the pieces; of more than `MAX_PIECES` as many as that, spread evenly.
-
-    >>> len(_spread(range(10))), _spread(range(6400))[:3]
-    (10, [0, 101, 203])
-    """
+    """Return the pieces; of more than `MAX_PIECES` as many as that, spread evenly."""
     if len(pieces) <= MAX_PIECES:
         return list(pieces)
     return [pieces[i] for i in np.linspace(0, len(pieces) - 1, MAX_PIECES).astype(int)]

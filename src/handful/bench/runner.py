@@ -282,11 +282,7 @@ def solve_cell(cell: Cell, episodes: Episodes, names: tuple[str, ...], base: Bas
 
 
 def measure(result: Result, truth: np.ndarray, names: tuple[str, ...]) -> Figures:
-    """Return the figures with these names, [B] each: of the paper, of the decisions, and of the share of unknowns.
-
-    share_error: the share that the method used minus the true share. covered: whether its interval, if it gives one,
-    contains the true share.
-    """
+    """Return the figures with these names, [B] each: of the paper, of the decisions, and of the share of unknowns."""
     measured = figures(result.probabilities, result.outlier_scores, truth)
     if set(names) - set(measured):
         measured |= decision_figures(result.probabilities, result.unknown, truth)

@@ -229,18 +229,14 @@ def _cells(protocols: Mapping[str, Protocol], contenders: Sequence[Contender]) -
 
 
 def with_true_share(contender: Contender, protocol: Protocol) -> Contender:
-    """Return the contender with the true share of outliers; for EOL, with the b that the paper chose for it.
-
-    A method that estimates the share itself does not change: `auto`, or any method with outlier_share="auto".
-    """
+    """Return the contender with the true share of outliers, or the paper's b for it, unless it estimates the share."""
     if NOT_TOLD in contender.method.split("+"):
         return contender
-    defaults, parameters = get_solver(contender.method).defaults, contender.parameters
-    if "b" in defaults and not {"b", "outlier_share"} & set(parameters):
-        return replace(contender, parameters={**parameters, "b": best_b(protocol.outlier_share)})
-    if "outlier_share" in defaults and not {"b", "outlier_share"} & set(parameters):
-        return replace(contender, parameters={**parameters, "outlier_share": protocol.outlier_share})
-    return contender
+    defaults, share = get_solver(contender.method).defaults, protocol.outlier_share
+    if not {"b", "outlier_share"} & set(defaults) or {"b", "outlier_share"} & set(contender.parameters):
+        return contender
+    told = {"b": best_b(share)} if "b" in defaults else {"outlier_share": share}
+    return replace(contender, parameters={**contender.parameters, **told})
 
 
 def _value(text: str) -> Any:

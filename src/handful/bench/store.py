@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import json
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -36,7 +35,6 @@ from handful.utils.files import write_whole
 
 BLOCK_TASKS = 100  # tasks
 MEASURING = ("handful.solving.solve", "handful.solving.solver", "handful.core.metrics", "handful.features.episodes")
-MAX_SCRATCH_AGE_S = 3600  # after this time no process uses a temporary file any more
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class Store:
         self.run = uuid4().hex  # marks the temporary files of this run and of its workers
 
     def open(self) -> None:
-        """Make the folder, check that it can be written, and remove old temporary files of killed runs."""
+        """Make the folder, and check that it can be written."""
         need_pyarrow("a benchmark, whose figures are stored as Parquet files,")
         try:
             (self.folder / "blocks").mkdir(parents=True, exist_ok=True)
@@ -75,12 +73,6 @@ class Store:
         except OSError as error:
             reason = error.strerror or str(error)
             raise OSError(error.errno, f"results cannot be written there: {reason}", str(self.folder)) from None
-        for leftover in self.folder.rglob(".*.tmp"):
-            try:
-                if time.time() - leftover.stat().st_mtime > MAX_SCRATCH_AGE_S:
-                    leftover.unlink()
-            except OSError:  # another run has removed it, or is reading it
-                pass
 
     def tidy(self) -> None:
         """Remove the temporary files of this run, which workers may leave when they are ended."""
@@ -135,11 +127,7 @@ def disk_errors_in_words(folder: Path) -> Iterator[None]:
 def describe(
     cell: Cell, features: str, base: str | None, figures: tuple[str, ...] = FIGURES, learned: str | None = None
 ) -> dict[str, Any]:
-    """Return everything that decides the figures of a cell, as plain data.
-
-    `features` and `base` are fingerprints, `learned` is the mark of the `Base` for a method that needs one and has none
-    of its own. Runs with other figures have a place of their own, so that two of them never overwrite each other's.
-    """
+    """Return all that decides the figures of a cell; `features`, `base` and `learned` (a `Base`) are fingerprints."""
     method = get_solver(cell.contender.method)
     return {
         **({} if figures == FIGURES else {"figures": list(figures)}),
@@ -173,13 +161,9 @@ def fingerprint(features: FeatureTable) -> str:
 
 
 def code_of(name: str) -> str:
-    """Return a digest of the source behind a method's figures.
+    """Return a digest of the files behind a method's figures: its modules, the measuring code, what these import.
 
-    It is that of the measuring code, of the modules in which the method is defined (a pair has two), and of what they
-    import: from handful, and from near them.
-
-    It is read from the files, not from the loaded modules, so it is the same in every process. A method that was
-    defined in an interactive session has no file: then the digest is different each time.
+    A method that was defined in an interactive session has no file: then the digest is different each time.
     """
     modules = [*(part.solve.__module__ for part in get_solver(name).parts.values()), *MEASURING]
     files: set[Path] = set()

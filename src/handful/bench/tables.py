@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -260,7 +262,11 @@ def write_markdown(tables: Iterable[Table], title: str, command: str | None = No
 def write_csv(tables: Iterable[Table]) -> str:
     """Return the records of several tables as CSV."""
     records = [record for t in tables for record in t.records()]
-    return csvfile.to_text(records)
+    rows = [list(records[0]), *(record.values() for record in records)]
+    file = io.StringIO(newline="")
+    escaped = [[csvfile.escape(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    csv.writer(file, lineterminator="\n").writerows(escaped)
+    return file.getvalue()
 
 
 def write_json(tables: Iterable[Table], about: Mapping[str, Any]) -> str:

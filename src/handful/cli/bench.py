@@ -90,7 +90,10 @@ def bench(
         known = read(base, warn=False, **columns_of)
         known = known.of_split("base") or known
     if table is not None and split is not None:
-        table = table.select(split=split)
+        if (part := table.of_split(split)) is None:
+            there = [] if table.splits is None else sorted({*map(repr, table.splits.tolist())})
+            raise ValueError(f"{table.name} has no split {split!r}: there are {', '.join(there) or 'none'}")
+        table = part
     console = Console(aside=as_json)
     if table is not None and table.about_columns:
         console.print(f"{features}: {table.about_columns}")

@@ -135,15 +135,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             As in `fit`; None if no item has a label. A label of a new class adds this class.
         classes : array, optional
             The names of all classes, as scikit-learn has it. Each needs an example in the model or in y.
-
-        Examples
-        --------
-        >>> from handful import EOL
-        >>> rng = np.random.default_rng(0)
-        >>> cats, dogs, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(3))
-        >>> model = EOL().fit(np.concatenate([cats, dogs]), ["cat", *[None] * 19, "dog", *[None] * 19])
-        >>> model.partial_fit(hens, ["hen", *[None] * 19]).classes_.tolist()
-        ['cat', 'dog', 'hen']
         """
         if not hasattr(self, "classes_"):
             if y is None:
@@ -173,13 +164,6 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             By the row of an item, as in `transduction_`: a class of the model, the name of a new class, or
             `handful.NONE_OF_THESE` or "unknown" for an example of no class. An item that has a label gets the new one;
             a class whose last example is taken away is no class of the model any more.
-
-        Examples
-        --------
-        >>> from handful.estimators import SimpleShot
-        >>> model = SimpleShot().fit(np.eye(4)[[0, 1, 0, 1, 2]], [7, 3, -1, -1, -1])
-        >>> model.teach({4: 5, 2: 7}).transduction_[[4, 2]].tolist()
-        [5, 7]
         """
         check_is_fitted(self)
         self._need_items()
@@ -412,9 +396,8 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
         try:
             number = index(row)
         except TypeError:
-            raise ValueError(
-                f"{row!r} is not the row of an item: give a whole number, as in teach({{12: 'cat'}})"
-            ) from None
+            advice = "give a whole number, as in teach({12: 'cat'})"
+            raise ValueError(f"{row!r} is not the row of an item: {advice}") from None
         if not -count <= number < count:
             raise ValueError(f"there is no item {row!r}: the model has {count}, numbered from 0 to {count - 1}")
         return number % count
@@ -453,14 +436,11 @@ class FewShotClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):  # ty
             raise ValueError(f"{error}Give X[list(model.feature_names_in_)]: these columns in this order") from None
 
     def _html_repr(self) -> str:
-        words = f"{self._solver.info.title}, not fitted yet"
+        words = "not fitted yet"
         if hasattr(self, "classes_"):
             names = ", ".join(map(str, self.classes_[:8])) + (", …" if len(self.classes_) > 8 else "")
-            words = (
-                f"{self._solver.info.title}, fitted on {len(self.unknown_)} items: {self.unknown_.sum()} unknown; "
-                f"classes {names}"
-            )
-        return f"<div>{escape(words)}</div>{super()._html_repr()}"
+            words = f"fitted on {len(self.unknown_)} items: {self.unknown_.sum()} unknown; classes {names}"
+        return f"<div>{escape(f'{self._solver.info.title}, {words}')}</div>{super()._html_repr()}"
 
 
 def _examples(y: np.ndarray, of_no_class: np.ndarray, is_missing: np.ndarray) -> np.ndarray:

@@ -166,11 +166,7 @@ def describe_estimator(solver: Solver) -> str:
 
 
 def parameter_texts(docstring: str) -> dict[str, str]:
-    r"""The entries of the section "Parameters" of a numpydoc docstring.
-
-    >>> parameter_texts("Title.\n\nParameters\n----------\nk : int\n    How many.\n\nReturns\n-------\nint")
-    {'k': 'int\n    How many.'}
-    """
+    """The entries of the section "Parameters" of a numpydoc docstring."""
     section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\S+\n-+\n|\Z)", docstring, re.M | re.S)
     if section is None:
         return {}

@@ -71,11 +71,7 @@ def _score(name: str, model: Any, X: Any, y: Any) -> float:
 
 
 def same_kind(names: np.ndarray, classes: np.ndarray, source: str) -> np.ndarray:
-    """The names of classes as an array of the type of `classes`; ValueError where one has texts, the other numbers.
-
-    >>> same_kind(np.array([3.0, 1.0]), np.array([1, 2]), "y")
-    array([3, 1])
-    """
+    """The names of classes as an array of the type of `classes`; ValueError where one has texts, the other numbers."""
     if not len(names):
         return classes[:0]
     is_number, needs_number = (array.dtype.kind in "iuf" for array in (names, classes))
@@ -107,8 +103,6 @@ def check_declared(classes: Any, fitted: Any, names: np.ndarray) -> None:
     declared, new = label_array(classes).tolist(), names.tolist()
     present = {*np.asarray(fitted).tolist(), *new}
     if absent := [name for name in declared if name not in present]:
-        raise ValueError(
-            f"classes names {absent[0]!r}, of which there is no example: give it with an example of it, in y"
-        )
+        raise ValueError(f"classes names {absent[0]!r}, of which there is no example: give one of it, in y")
     if surplus := [name for name in new if name not in declared]:
         raise ValueError(f"y has the label {surplus[0]!r}, and classes does not name it: name all classes")

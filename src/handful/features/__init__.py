@@ -2,19 +2,16 @@
 
 from handful.features.episodes import Episodes, Protocol, draw
 from handful.features.files import read, write
-from handful.features.parts import is_sharded
 from handful.features.practice import digits, practice
-from handful.features.table import FeatureTable, concatenate, describe
+from handful.features.table import FeatureTable, concatenate
 
 __all__ = [
     "Episodes",
     "FeatureTable",
     "Protocol",
     "concatenate",
-    "describe",
     "digits",
     "draw",
-    "is_sharded",
     "practice",
     "read",
     "write",

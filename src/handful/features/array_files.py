@@ -1,7 +1,6 @@
 """Files of arrays as columns, and feature tables to such files: .npz, .npy, .safetensors; pickles are only read.
 
-Errors say where in the file something is wrong; `files.read` adds the name of the file. No reader runs code of a file
-or reserves memory for an array before its header is checked.
+`files.read` adds the name of the file to errors. No reader runs code, or reserves memory before a header is checked.
 """
 
 from __future__ import annotations
@@ -104,10 +103,8 @@ def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], np.dtype[Any
     except (*DAMAGE_ERRORS, RecursionError) as error:
         raise damaged(".npy", error, f"{what}: ") from None
     if dtype.hasobject:
-        raise ValueError(
-            f"{what} is an array of Python objects, which could run code: save names with labels.astype(str), numbers "
-            "as float32"
-        )
+        advice = "save names with labels.astype(str), numbers as float32"
+        raise ValueError(f"{what} is an array of Python objects, which could run code: {advice}")
     if dtype.kind == "V":
         raise ValueError(f"{what} has dtype {str(dtype)[:80]}: one plain type is needed, such as float32")
     return shape, dtype
@@ -120,8 +117,6 @@ def _array(stream: Any, what: str) -> NDArray:
     stream.seek(0)
     try:
         array: NDArray = np.lib.format.read_array(stream, allow_pickle=False)
-    except MemoryError:
-        raise ValueError(f"{what} is larger than the memory of this machine") from None
     except DAMAGE_ERRORS as error:
         raise damaged(".npy", error, f"{what}: ") from None
     return array
@@ -153,7 +148,7 @@ def _plain_array(values: NDArray) -> NDArray:
 
 
 def read_npy(path: Path, choice: ColumnChoice) -> Content:
-    """Read one array of features. Labels are in a file beside it with one of three names; the first one is used."""
+    """Read one array of features; labels are in a file beside it with one of three names."""
     places = [path.with_name(path.stem + end) for end in (".labels.npy", ".labels.txt", "_labels.npy")]
     file = next((file for file in places if file.is_file()), None)
     columns = {choice.embedding_column: _npy(path, "the file")}
@@ -166,10 +161,7 @@ def read_npy(path: Path, choice: ColumnChoice) -> Content:
 def write_npy(table: FeatureTable, path: Path) -> None:
     """Write the features as a .npy file, and the labels beside it."""
     if table.paths is not None or table.splits is not None or table.others:
-        raise ValueError(
-            "a .npy file has no place for paths or splits: write .npz or .parquet, or set them to None"
-            + (f" (nor for other columns, as {next(iter(table.others))!r})" if table.others else "")
-        )
+        raise ValueError("a .npy file has no place for paths or splits, nor for other columns: write .npz or .parquet")
     labels = None if table.labels is None else _plain_array(table.labels)
     arrays = {path: table.features, beside(path, "labels"): labels, beside(path, "base_mean"): table.base_mean}
     for file, values in arrays.items():
@@ -241,10 +233,8 @@ def write_safetensors(table: FeatureTable, path: Path) -> None:
     about = {"format": FORMAT, "texts": texts, "columns": None if content.names is None else list(content.names)}
     try:
         data = save(tensors, metadata={"handful": json.dumps(about)})
-    except SafetensorError as error:  # 100 MB
-        raise ValueError(
-            f"the paths are too long for the header of a .safetensors file ({error}): write .parquet"
-        ) from None
+    except SafetensorError as error:  # a header of 100 MB
+        raise ValueError(f"the paths are too long for a .safetensors file ({error}): write .parquet") from None
     path.write_bytes(data)
 
 
@@ -273,9 +263,8 @@ def read_pickle(path: Path, choice: ColumnChoice) -> Content:
     check_bytes(path.stat().st_size, "the file")
     content = load_plain(path)
     if not isinstance(content, dict):
-        raise ValueError(
-            f"the pickle holds {_shape(content)}, but a dictionary {{class: array [n, D]}} is needed: {ADVICE}"
-        )
+        needed = "a dictionary {class: array [n, D]} is needed"
+        raise ValueError(f"the pickle holds {_shape(content)}, but {needed}: {ADVICE}")
     if not content:
         raise ValueError("the pickle is empty: it has no classes")
     parts: list[NDArray] = []
@@ -285,10 +274,9 @@ def read_pickle(path: Path, choice: ColumnChoice) -> Content:
             raise ValueError(f"the pickle has a class {quoted(name)}: names of classes are strings or integers")
         rows = _rows(value, f"class {quoted(name)}")
         if parts and rows.shape[1] != parts[0].shape[1]:
-            raise ValueError(
-                f"class {quoted(name)} has {rows.shape[1]} features in a row, but class {quoted(labels[0])} has "
-                f"{parts[0].shape[1]}: embeddings of one backbone have one length"
-            )
+            here, first = f"{quoted(name)} has {rows.shape[1]} features in a row", quoted(labels[0])
+            there = f"class {first} has {parts[0].shape[1]}: embeddings of one backbone have one length"
+            raise ValueError(f"class {here}, but {there}")
         parts.append(rows)
         labels += [name] * len(rows)
     return Content({choice.embedding_column: np.concatenate(parts), choice.label_column: object_array(labels)})
@@ -300,9 +288,7 @@ def _rows(value: Any, where: str) -> NDArray:
         try:
             value = np.concatenate([np.atleast_2d(np.asarray(row)) for row in value])
         except ValueError:
-            raise ValueError(
-                f"{where} has rows of several lengths: embeddings of one backbone have one length"
-            ) from None
+            raise ValueError(f"{where} has rows of several lengths: embeddings of one backbone have one") from None
     if not isinstance(value, np.ndarray) or value.ndim != 2 or value.dtype.kind not in "biuf":
         raise ValueError(f"{where} is {_shape(value)}: rows of features are needed, [items, features]")
     kind = value.dtype.newbyteorder("=") if value.dtype.kind == "f" else np.float32

@@ -60,13 +60,10 @@ class Protocol:
 
     def __repr__(self) -> str:
         where = "all the others" if self.broad else f"{self.outlier_ways} classes"
-        of = (
-            f"{self.ways} ways, {self.shots} shots, {self.inliers} known and {self.outliers} outlier queries of {where}"
-        )
-        for what in ("shots", "queries"):
-            concentration = getattr(self, f"unequal_{what}")
-            of += f", {what} unequal ({concentration:g})" if concentration else ""
-        return f"<Protocol: {of}>"
+        known = f"{self.ways} ways, {self.shots} shots, {self.inliers} known"
+        unequal = f", shots unequal ({self.unequal_shots:g})" if self.unequal_shots else ""
+        unequal += f", queries unequal ({self.unequal_queries:g})" if self.unequal_queries else ""
+        return f"<Protocol: {known} and {self.outliers} outlier queries of {where}{unequal}>"
 
     @property
     def inliers(self) -> int:
@@ -101,9 +98,9 @@ class Episodes:
     """
 
     task: Task
-    truth: np.ndarray  # [B, Q] columns of the task's classes, -1 for an outlier
-    support_items: np.ndarray  # [B, S]
-    query_items: np.ndarray  # [B, Q]
+    truth: np.ndarray
+    support_items: np.ndarray
+    query_items: np.ndarray
 
     @property
     def outlier(self) -> np.ndarray:
@@ -133,8 +130,7 @@ def draw(
     Examples
     --------
     >>> from handful.features import digits
-    >>> episodes = draw(*digits(), Protocol(ways=3, shots=2), seed=1, tasks=[7])
-    >>> episodes.task
+    >>> draw(*digits(), Protocol(ways=3, shots=2), seed=1, tasks=[7]).task
     <Task: 1 tasks of 3 classes with 2 examples each, 120 queries, 64 features>
     """
     labels = np.asarray(labels)
@@ -155,9 +151,8 @@ def draw(
 def check(protocol: Protocol, counts: Mapping[Any, int]) -> None:
     """Raise ValueError if tasks of the protocol cannot be drawn from classes with these numbers of items."""
     others = 1 if protocol.broad and protocol.outliers else protocol.outlier_ways
-    needed_classes = protocol.ways + others
-    if needed_classes > len(counts):
-        need = f"{protocol.ways} known and {others} outlier classes need {needed_classes} classes"
+    if protocol.ways + others > len(counts):
+        need = f"{protocol.ways} known and {others} outlier classes need {protocol.ways + others} classes"
         raise ValueError(f"{need}, but there are {len(counts)}")
     outliers = 0 if protocol.broad else protocol.outlier_queries * (protocol.outlier_ways > 0)
     needed = max(protocol.shots + protocol.queries, outliers)

@@ -1,8 +1,7 @@
 """Columns of a file of features, whatever its kind, to a `FeatureTable` and back.
 
 Readers hand over columns by name; here it is decided which of them are features, labels, paths and splits. A mistake
-that nobody notices is worse than an error: one word among the numbers of a column, a file without a header, labels in a
-column named `Label`. Columns that count or name the rows are not features either.
+that nobody notices is worse than an error: one word among the numbers of a column, labels in a column named `Label`.
 """
 
 from __future__ import annotations
@@ -80,17 +79,14 @@ class ColumnChoice:
 class Content:
     """What a file of features holds, whatever its kind.
 
-    columns: by name, with one value for each row. Numbers are arrays, masked where one is missing; embeddings are
-    [n, D]; anything else is an array of objects.
-    names: of the features, if they are stored in one column. text: the column of texts that the features are of.
-    written: columns in another form, in which they are carried along.
+    Columns have one value for each row: numbers, masked where one is missing; embeddings [n, D]; or objects.
     """
 
     columns: dict[str, NDArray]
     base_mean: Any = None
-    names: Sequence[str] | None = None
-    text: str | None = None
-    written: Mapping[str, NDArray] = field(default_factory=dict)
+    names: Sequence[str] | None = None  # of the features, if they are stored in one column
+    text: str | None = None  # the column of texts that the features are of
+    written: Mapping[str, NDArray] = field(default_factory=dict)  # columns in the form in which they are carried along
 
 
 # ---- checks of what a file has
@@ -99,9 +95,8 @@ class Content:
 def require(names: Sequence[str], name: str, what: str, option: str) -> None:
     """Raise ValueError unless `name` is there; `what` are columns, arrays or tensors."""
     if name not in names:
-        raise ValueError(
-            f"there is no {what} {name!r}, only {listed(names)}: name the right one with {OPTIONS[option]}"
-        )
+        there = f"there is no {what} {name!r}, only {listed(names)}"
+        raise ValueError(f"{there}: name the right one with {OPTIONS[option]}")
 
 
 def listed(names: Sequence[str]) -> str:
@@ -146,10 +141,8 @@ def from_columns(content: Content, choice: ColumnChoice, name: str, source: str)
     if labels is not None:
         labels = clean_labels(_plain(labels))
         check_missing_words(labels)
-    rest = {
-        n: content.written.get(n, v) for n, v in columns.items() if n not in (*used, choice.label_column, PATH, SPLIT)
-    }
-    others = other_columns(rest)
+    used |= {choice.label_column, PATH, SPLIT}
+    others = other_columns({n: content.written.get(n, values) for n, values in columns.items() if n not in used})
     is_text = content.text in others
     return FeatureTable(
         features, labels, _plain(columns.get(PATH)), _plain(columns.get(SPLIT)), name, content.base_mean,
@@ -206,8 +199,7 @@ def _feature_columns(
 ) -> tuple[list[str], list[str]]:
     """The columns that are features, and columns of numbers that look like something else.
 
-    They are the columns that the user named, or else those that the file itself names (`stored`); or else all columns
-    of numbers that do not look like ids, row numbers or labels.
+    Features are what the user named, or what the file itself names (`stored`), or else all columns of numbers.
     """
     names = list(columns)
     chosen = choice.find_columns(names) if choice.columns is not None else None
@@ -250,13 +242,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def looks_like_no_feature(name: str, values: NDArray, has_labels: bool = True) -> bool:
-    """Whether a column of numbers looks like ids, row numbers or labels, by its name or as it counts the rows.
-
-    >>> looks_like_no_feature("image_id", np.array([7, 3])), looks_like_no_feature("refractive_index", np.array([1.5]))
-    (True, False)
-    >>> looks_like_no_feature("n", np.arange(1, 9))
-    True
-    """
+    """Whether a column of numbers looks like ids, row numbers or labels, by its name or as it counts the rows."""
     if not len(values) or not np.isfinite(values).all() or (values != np.floor(values)).any():
         return False
     if _is_id_name(name) or (not has_labels and name.casefold() in LABEL_NAMES):
@@ -279,9 +265,8 @@ def _check_text(name: str, values: NDArray) -> None:
         raise ValueError(f"column {name!r} holds numbers, but {cell[:40]!r} in row {row}: repair or remove that row")
     if any("," in cell for _, cell in cells):
         raise ValueError(f"column {name!r} has numbers with a comma, as {cells[0][1]!r}: write them with a point")
-    raise ValueError(
-        f"column {name!r} holds numbers as text: make it numbers, or leave it out with {OPTIONS['exclude']}"
-    )
+    advice = f"make it numbers, or leave it out with {OPTIONS['exclude']}"
+    raise ValueError(f"column {name!r} holds numbers as text: {advice}")
 
 
 # ---- to columns

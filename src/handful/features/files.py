@@ -4,8 +4,7 @@
 a folder of Parquet parts               which `handful embed --engine ray` writes, read only
 .pkl .pickle .plk                       per-class pickles, read only, without running code
 
-A reader for each kind gives columns, and `feature_columns.from_columns` makes the table. CSV is read here: it has no
-types, so labels and other columns are whole numbers if all of them are (007 is a name, not a number), else text.
+A reader for each kind gives columns, and `feature_columns.from_columns` makes the table. CSV is read here.
 """
 
 from __future__ import annotations
@@ -81,14 +80,10 @@ def read(
 
     Examples
     --------
-    >>> from pathlib import Path
     >>> with TemporaryDirectory() as folder:
     ...     _ = Path(folder, "birds.csv").write_text("id,f0,f1,label\n7,1,0,hen\n8,0.9,0.1,\n9,0,1,owl\n")
-    ...     table = read(f"{folder}/birds.csv", warn=False)
-    >>> table
+    ...     read(f"{folder}/birds.csv", warn=False)
     <FeatureTable birds: 3 items of 2 classes, 1 without a label, 2 features>
-    >>> table.columns, table.others["id"]
-    (['f0', 'f1'], array([7, 8, 9]))
     """
     path = Path(path)
     if not path.exists():
@@ -135,9 +130,7 @@ def write(table: FeatureTable, path: str | Path) -> Path:
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix in PICKLES:
-        raise ValueError(
-            f"{str(path)!r}: pickles are read but never written, because they can run code: write .npz or .parquet"
-        )
+        raise ValueError(f"{str(path)!r}: pickles can run code and are never written: write .npz or .parquet")
     if suffix not in WRITERS:
         raise ValueError(f"{str(path)!r} has {_suffix(path)}: write {', '.join(WRITERS)}")
     if not path.parent.is_dir():
@@ -169,10 +162,8 @@ def _suffix(path: Path) -> str:
 
 def _about_folder(path: Path) -> str:
     if any((path / name).is_file() for name in ("state.json", "dataset_info.json", "dataset_dict.json")):
-        return (
-            "is a folder that Hugging Face `datasets` saved: write it as a file, "
-            "load_from_disk(...).to_parquet('features.parquet'), and give that"
-        )
+        advice = "write it as a file, load_from_disk(...).to_parquet('features.parquet'), and give that"
+        return f"is a folder that Hugging Face `datasets` saved: {advice}"
     return "is a folder, but not of Parquet parts: give a file of features"
 
 
@@ -193,7 +184,7 @@ def _read_csv(path: Path, choice: ColumnChoice) -> Content:
             continue  # the index of a frame
         name = free_name(header, columns)
         texts = csv_file.texts_of(cells)
-        values = numbers_if_whole([text or None for text in texts])
+        values = numbers_if_whole([text or None for text in texts])  # a CSV has no types
         written[name] = object_array(values) if isinstance(values, list) else values
         numbers = None if name in (PATH, SPLIT, choice.embedding_column) else csv_file.numbers_of(cells)
         columns[name] = object_array(texts) if numbers is None else numbers
@@ -216,10 +207,8 @@ def _write_csv(table: FeatureTable, path: Path) -> None:
     for name, values in data.items():
         for row, text in enumerate(values):
             if isinstance(text, str) and csv_file.escape(text) != text:
-                raise ValueError(
-                    f"column {name!r} has {text[:40]!r} in row {row}, which spreadsheets take for a formula: write "
-                    ".parquet"
-                )
+                where = f"column {name!r} has {text[:40]!r} in row {row}"
+                raise ValueError(f"{where}, which spreadsheets take for a formula: write .parquet")
     csv_file.write_table(ColumnTable(data), path, change=str)
 
 
@@ -227,7 +216,7 @@ def _may_be_wide(table: FeatureTable, names: Sequence[str], beside: Sequence[str
     if len(set(names)) < len(names) or {*names} & {*beside, EMBEDDING, LABEL}:
         return False
     has_labels = table.labels is not None
-    if any(looks_like_no_feature(name, x, has_labels) for name, x in zip(names, table.features.T, strict=True)):
+    if any(map(looks_like_no_feature, names, table.features.T, [has_labels] * len(names))):
         return False
     return all(
         values.dtype.kind == "O"

@@ -49,16 +49,11 @@ def is_labelled(labels: NDArray) -> NDArray:
 
 def label_texts(labels: NDArray) -> list[str | None]:
     """Such labels as texts, None for unlabelled."""
-    if labels.dtype.kind == "i":
-        return [None if label == UNKNOWN else str(label) for label in labels.tolist()]
-    return [None if label is None else str(label) for label in labels.tolist()]
+    return [str(label) if there else None for label, there in zip(labels.tolist(), is_labelled(labels), strict=True)]
 
 
 def numbers_if_whole(texts: Sequence[str | None]) -> NDArray | list[str | None]:
-    """Texts of a file without types: as int64 with -1 for blank if all others are whole numbers, else unchanged.
-
-    007 is a name, not a number. -1 in such a file means unlabelled.
-    """
+    """Texts of a file without types: as int64, -1 for blank, if all others are whole numbers (007 is a name)."""
     words = [text.strip() if text else "" for text in texts]
     if not any(words) or not all(WHOLE_NUMBER.fullmatch(word) for word in words if word):
         return list(texts)
@@ -70,8 +65,6 @@ def numbers_if_whole(texts: Sequence[str | None]) -> NDArray | list[str | None]:
 
 def check_missing_words(labels: NDArray) -> None:
     """Raise ValueError for labels such as "nan": a program wrote a missing label as text."""
-    if labels.dtype.kind not in "OU":
-        return
     for row, label in enumerate(labels.tolist()):
         if label in MISSING_WORDS:
             raise ValueError(
@@ -81,9 +74,7 @@ def check_missing_words(labels: NDArray) -> None:
 
 def clean_strings(values: Any, what: str) -> NDArray | None:
     """Paths or splits as an array of strings [n], "" where there is none; None stays None."""
-    if values is None:
-        return None
-    if isinstance(values, np.ndarray) and values.dtype.kind == "U" and values.ndim == 1:
+    if values is None or (isinstance(values, np.ndarray) and values.dtype.kind == "U" and values.ndim == 1):
         return values
     values = np.asarray(values, dtype=object)
     if values.ndim != 1:

@@ -106,7 +106,7 @@ def _column(column: Any, name: str) -> NDArray:
 
 
 def vectors_of(column: Any, where: str) -> NDArray:
-    """A column of lists as [n, D]. It is copied, so that the array is contiguous and writable."""
+    """A column of lists as [n, D], copied."""
     import pyarrow.types as of
 
     check_vectors(column.type, where)
@@ -121,10 +121,8 @@ def vectors_of(column: Any, where: str) -> NDArray:
     width = int(lengths[0])
     if (lengths != width).any():
         row = int((lengths != width).argmax())
-        raise ValueError(
-            f"{where} has {width} numbers in row 0 but {lengths[row]} in row {row}: embeddings of one backbone have "
-            "one length"
-        )
+        odd = f"{where} has {width} numbers in row 0 but {lengths[row]} in row {row}"
+        raise ValueError(f"{odd}: embeddings of one backbone have one length")
     numbers = [chunk.flatten() for chunk in chunks]
     if any(flat.null_count for flat in numbers):
         row, position = divmod(int(_joined(flat.is_null() for flat in numbers).argmax()), width)
@@ -214,10 +212,9 @@ def read_feature_columns(path: Path, choice: ColumnChoice, where: str = "") -> A
             if not is_carried(kind) or is_number(kind):  # else it may have JSON lists
                 check_vectors(kind, f"{where}column {choice.embedding_column!r}")
         elif lists and choice.columns is None and NAMES_KEY not in (schema.metadata or {}):
-            raise ValueError(
-                f"{where}there is no column {EMBEDDING!r}, only {listed(schema.names)}: {listed(lists)} holds lists of "
-                f"numbers, name the right one with {OPTIONS['embedding']}"
-            )
+            there = f"{where}there is no column {EMBEDDING!r}, only {listed(schema.names)}"
+            advice = f"{listed(lists)} holds lists of numbers, name the right one with {OPTIONS['embedding']}"
+            raise ValueError(f"{there}: {advice}")
         flat = {choice.label_column, PATH, SPLIT} & set(schema.names)
         for name in flat:
             if of.is_nested(kind := schema.field(name).type):
@@ -258,10 +255,8 @@ def _named(codes: NDArray, names: list[str], column: str) -> NDArray:
     """The names that codes of classes stand for; None for -1 and no code."""
     for row, code in enumerate(codes.tolist()):
         if code is not None and (not isinstance(code, int) or not -1 <= code < len(names)):
-            raise ValueError(
-                f"column {column!r} has code {shortened(str(code))} in row {row}, but there are {len(names)} names: "
-                "label that row"
-            )
+            what = f"column {column!r} has code {shortened(str(code))} in row {row}"
+            raise ValueError(f"{what}, but there are {len(names)} names: label that row")
     return object_array(None if code in (None, -1) else names[code] for code in codes.tolist())
 
 

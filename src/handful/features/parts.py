@@ -1,8 +1,7 @@
 """A feature set in a folder of Parquet files: part-00000.parquet, part-00001.parquet, ... hold its rows, in order.
 
-`shards.json` beside them gives the number of parts, so that an incomplete set is refused. Each part is written
-completely or not at all, and may have a note about how it was made. `base_mean.json` is the mean of the base classes,
-if it is known. It is a separate file, so that another mean does not change the parts.
+`shards.json` gives the number of parts, so that an incomplete set is refused. A part may have a note about how it was
+made. `base_mean.json` is the mean of the base classes, in a file of its own: another mean does not change the parts.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from handful.features.table import FeatureTable
 from handful.utils.extras import need_pyarrow
 from handful.utils.files import parse_json, read_json, write_whole
 from handful.utils.limits import check_bytes
-from handful.utils.text import shortened
 
 PLAN = "shards.json"
 BASE_MEAN = "base_mean.json"
@@ -50,13 +48,7 @@ def part_numbers(folder: Path) -> list[int]:
 
 
 def is_sharded(path: str | Path) -> bool:
-    """Whether a path is a folder of parts, also one that is not complete yet.
-
-    Parameters
-    ----------
-    path : path
-        The folder.
-    """
+    """Whether a path is a folder of parts, also one that is not complete yet."""
     path = Path(path)
     return path.is_dir() and ((path / PLAN).is_file() or bool(part_numbers(path)))
 
@@ -74,9 +66,8 @@ def complete(folder: Path) -> range:
         count = planned
     if len(numbers) < count:
         first = next((i for i, number in enumerate(numbers) if number != i), len(numbers))
-        more = f" and {count - len(numbers) - 1} more are" if count - len(numbers) > 1 else " is"
         raise ValueError(
-            f"{part_name(first)}{more} missing, of {count} parts: run the command that makes them again, it continues "
+            f"{part_name(first)} is missing, of {count} parts: run the command that makes them again, it continues "
             "where it stopped"
         )
     return range(count)
@@ -93,11 +84,7 @@ def read_sharded(folder: Path, choice: ColumnChoice) -> Content:
         table = read_feature_columns(folder / name, choice, f"{name}: ")
         check_bytes(table.nbytes + sum(t.nbytes for t in tables), f"{name} and the parts before it")
         if tables and not table.schema.equals(tables[0].schema):
-            first, other = (", ".join(f"{field.name} {field.type}" for field in t.schema) for t in (tables[0], table))
-            raise ValueError(
-                f"{name} has other columns than the parts before it ({shortened(other, 200)}, not "
-                f"{shortened(first, 200)}): make it again"
-            )
+            raise ValueError(f"{name} has other columns, or of other types, than the parts before it: make it again")
         if tables and (table.schema.metadata or {}).get(MEAN_KEY) != (tables[0].schema.metadata or {}).get(MEAN_KEY):
             raise ValueError(f"{name} has another base mean than the parts before it: make it again")
         tables.append(table)
@@ -127,7 +114,7 @@ def mean_of_shards(folder: Path) -> NDArray | None:
 
 
 def mean_of_folder(folder: Path) -> NDArray | None:
-    """The mean in `base_mean.json` of a folder of features; None if the folder has no such file."""
+    """The mean in `base_mean.json` of a folder, or None."""
     path = folder / BASE_MEAN
     return mean_of_json(path.read_bytes(), BASE_MEAN) if path.is_file() else None
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -83,11 +82,7 @@ def practice(kind: str, folder: str | Path = ".") -> list[Path]:
     folder : str or Path, default "."
         Where to write. Files that are there with other contents are never replaced.
     """
-    makers: dict[str, Callable[[], Iterator[tuple[str, bytes]]]] = {
-        "pictures": _pictures,
-        "texts": _texts,
-        "embeddings": _embeddings,
-    }
+    makers = {"pictures": _pictures, "texts": _texts, "embeddings": _embeddings}
     if kind not in makers:
         raise ValueError(f"there is nothing of the kind {kind!r} to practise on: choose one of {', '.join(makers)}")
     files = {Path(folder) / name: content for name, content in makers[kind]()}
@@ -154,12 +149,9 @@ def _embeddings() -> Iterator[tuple[str, bytes]]:
 
 def _shown(rows: list[tuple[str, str]], known: set[str]) -> list[list[Any]]:
     """Rows of number, item, label and truth: the first few items of each known class show their label."""
-    seen: Counter[str] = Counter()
-    table: list[list[Any]] = []
-    for number, (item, kind) in enumerate(rows):
-        seen[kind] += 1
-        table.append([number, item, kind if kind in known and seen[kind] <= SHOWN else "", kind])
-    return table
+    kinds = [kind for _, kind in rows]
+    is_shown = [kind in known and kinds[:number].count(kind) < SHOWN for number, kind in enumerate(kinds)]
+    return [[number, item, kind * is_shown[number], kind] for number, (item, kind) in enumerate(rows)]
 
 
 def _csv(header: list[str], rows: list[list[Any]]) -> bytes:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from handful.core.arrays import norms, to_numpy
+from handful.core.arrays import to_numpy
 from handful.core.checks import as_features
-from handful.features.episodes import Protocol
 from handful.features.labels import NDArray, clean_labels, clean_strings, is_labelled, label_texts
 from handful.utils.columns import object_array
 from handful.utils.text import counted, shortened
@@ -63,11 +61,8 @@ class FeatureTable:
 
     Examples
     --------
-    >>> birds = FeatureTable([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], ["hen", "hen", None])
-    >>> birds
+    >>> FeatureTable([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], ["hen", "hen", None])
     <FeatureTable features: 3 items of 1 classes, 1 without a label, 2 features>
-    >>> birds.counts
-    {'hen': 2}
     """
 
     def __init__(
@@ -105,10 +100,8 @@ class FeatureTable:
         rows = {key: getattr(self, key) for key in ("labels", "paths", "splits", "files", "hashes", "texts")}
         for key, values in {**rows, **self.others}.items():
             if values is not None and len(values) != len(self):
-                raise ValueError(
-                    f"there are {len(self)} rows of features but {len(values)} {key}: "
-                    "one for each row is needed, in the same order"
-                )
+                counts = f"there are {len(self)} rows of features but {len(values)} {key}"
+                raise ValueError(f"{counts}: one for each row is needed, in the same order")
         if columns is not None and len(columns) != self.dimension:
             raise ValueError(f"there are {self.dimension} features but {len(columns)} names of columns")
 
@@ -151,7 +144,7 @@ class FeatureTable:
     @property
     def counts(self) -> dict[Any, int]:
         """Items of each class."""
-        return {} if self.labels is None else _counted(self.labels[self.has_label])
+        return {} if self.labels is None else counts_of(self.labels[self.has_label])
 
     @property
     def mean(self) -> NDArray:
@@ -179,10 +172,8 @@ class FeatureTable:
         """Return the labels [n]; raises ValueError if the table has none."""
         if self.labels is None:
             there = f", only {_some([repr(name) for name in self.others])}" if self.others else ""
-            raise ValueError(
-                f"{self.name} has no labels{there}: name the right column or array with label= (--label), or write "
-                "labels to it"
-            )
+            advice = "name the right column or array with label= (--label), or write labels to it"
+            raise ValueError(f"{self.name} has no labels{there}: {advice}")
         return self.labels
 
     def labelled(self) -> FeatureTable:
@@ -202,19 +193,6 @@ class FeatureTable:
         """
         return self.take(self.splits == split) if self.splits is not None and split in self.splits else None
 
-    def select(self, split: str) -> FeatureTable:
-        """The items of a split; raises ValueError with the names of the splits if there are none.
-
-        Parameters
-        ----------
-        split : str
-            The name of the split.
-        """
-        if (part := self.of_split(split)) is None:
-            there = [] if self.splits is None else map(repr, np.unique(self.splits).tolist())
-            raise ValueError(f"{self.name} has no split {split!r}: there are {_some([*there]) or 'none'}")
-        return part
-
     def take(self, rows: NDArray | Sequence[int]) -> FeatureTable:
         """Some rows. `skipped` and `source` do not change.
 
@@ -224,20 +202,18 @@ class FeatureTable:
             Their numbers, or a mask [n].
         """
         places = np.arange(len(self))[np.asarray(rows, None if len(rows) else np.int64)]
-        labels = None if self.labels is None else self.labels[places]
-        if labels is not None and labels.dtype.kind == "O" and is_labelled(labels).all():
-            labels = labels.astype(str)
-        is_whole = np.array_equal(places, np.arange(len(self)))
-        return self._with(
-            features=self.features[places],
-            labels=labels,
-            paths=self.paths if is_whole else np.array(_at(self.names, places), str),  # rows keep their number as name
-            splits=None if self.splits is None else self.splits[places],
-            others={name: values[places] for name, values in self.others.items()},
-            files=_at(self.files, places),
-            hashes=_at(self.hashes, places),
-            texts=_at(self.texts, places),
-        )
+        table = copy(self)
+        vars(table).pop("names", None)
+        table.features = self.features[places]
+        table.others = {name: values[places] for name, values in self.others.items()}
+        for name in ("labels", "splits"):
+            setattr(table, name, None if getattr(self, name) is None else getattr(self, name)[places])
+        if table.labels is not None and table.labels.dtype.kind == "O" and table.has_label.all():
+            table.labels = table.labels.astype(str)
+        if not np.array_equal(places, np.arange(len(self))):  # rows keep their number as name
+            table.paths = np.array(_at(self.names, places), str)
+        table.files, table.hashes, table.texts = (_at(x, places) for x in (self.files, self.hashes, self.texts))
+        return table
 
     def replace(self, **changes: Any) -> FeatureTable:
         """A copy with some attributes changed. They are checked.
@@ -249,23 +225,15 @@ class FeatureTable:
         """
         return FeatureTable(**{key: value for key, value in vars(self).items() if key != "names"} | changes)
 
-    def _with(self, **changes: Any) -> FeatureTable:
-        """A copy with some attributes changed, without checks."""
-        table = copy(self)
-        vars(table).pop("names", None)
-        vars(table).update(changes)
-        return table
-
 
 def _at(values: Sequence[Any] | None, places: NDArray) -> list[Any] | None:
     return None if values is None else [values[i] for i in places.tolist()]
 
 
 def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
-    """The rows of several tables, one table after the other.
+    """The rows of several tables, one table after the other; what not all tables have is left out.
 
-    What does not belong to rows is taken from the first table. Labels, files, hashes, texts and other columns are kept
-    if all tables have them.
+    What does not belong to rows is taken from the first table.
 
     Parameters
     ----------
@@ -287,77 +255,22 @@ def concatenate(tables: Sequence[FeatureTable]) -> FeatureTable:
     )
 
 
-def describe(table: FeatureTable) -> dict[str, Any]:
-    """What is in a table, as plain numbers and strings.
-
-    Parameters
-    ----------
-    table : FeatureTable
-        The table.
-
-    Returns
-    -------
-    summary : dict
-        `ways` says for 1, 5 and 10 shots how many known classes a task can have beside 5 outlier classes, with 15
-        queries of each: classes with too few items for that are not counted.
-
-    Examples
-    --------
-    >>> summary = describe(FeatureTable([[3.0, 4.0], [0.0, 0.0]], ["hen", None]))
-    >>> summary["items"], summary["unlabelled"], summary["zero_rows"], summary["norms"]["max"]
-    (2, 1, 1, 5.0)
-    """
-    x, counts = table.features, table.counts
-    protocols = [Protocol(shots=shots) for shots in (1, 5, 10)]
-    enough = {p.shots: sum(count >= p.shots + p.queries for count in counts.values()) for p in protocols}
-    return {
-        "name": table.name,
-        "items": len(table),
-        "unlabelled": len(table) - int(table.has_label.sum()),
-        "classes": len(counts),
-        "counts": counts,
-        "items_per_class": _spread(np.array(list(counts.values()))) if counts else {},
-        "dimension": table.dimension,
-        "dtype": str(x.dtype),
-        "norms": _spread(norms(x)),
-        "mean_norm": float(np.linalg.norm(table.mean)),
-        "base_mean_norm": None if table.base_mean is None else float(np.linalg.norm(table.base_mean)),
-        "zero_rows": int((~x.any(axis=1)).sum()),
-        "duplicate_rows": len(x) - len({blake2b((row + 0.0).data, digest_size=16).digest() for row in x}),  # -0 is 0
-        "ways": {p.shots: max(0, enough[p.shots] - p.outlier_ways) for p in protocols},
-        "paths": table.paths is not None,
-        "splits": {} if table.splits is None else _counted(table.splits),
-        "columns": None if table.columns is None else list(table.columns),
-        "others": list(table.others),
-        "set_aside": list(table.set_aside),
-    }
-
-
-def _spread(values: NDArray) -> dict[str, float]:
-    return {"min": values.min().item(), "median": float(np.median(values)), "max": values.max().item()}
-
-
 def row_names(paths: Sequence[str], start: int = 0) -> list[str]:
-    """The paths; a row with a blank path is named by its number. The first row has the number `start`."""
+    """The paths; a row with a blank path is named by its number, from `start` on."""
     return [path if path.strip() else f"row {i}" for i, path in enumerate(paths, start)]
 
 
-def _counted(values: NDArray) -> dict[Any, int]:
+def counts_of(values: NDArray) -> dict[Any, int]:
     """The number of rows with each value, sorted by value."""
     names, counts = np.unique(values.astype(str) if values.dtype.kind == "O" else values, return_counts=True)
     return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
 
 def free_name(name: str, used_names: Iterable[str]) -> str:
-    """The name, with a number added if it is used already.
-
-    >>> free_name("label", ["label", "path"])
-    'label_2'
-    """
+    """The name, with a number added if it is used already: label_2."""
     used_names = set(used_names)
-    if name not in used_names:
-        return name
-    return next(result for number in count(2) if (result := f"{name}_{number}") not in used_names)
+    numbered = (f"{name}_{number}" for number in count(2))
+    return name if name not in used_names else next(each for each in numbered if each not in used_names)
 
 
 def _clean_features(x: Any) -> NDArray:
@@ -387,10 +300,8 @@ def checked_mean(mean: Any, dimension: int) -> NDArray | None:
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"base_mean is not a row of numbers: {shortened(str(error), 200)}") from None
     if mean.shape != (dimension,):
-        raise ValueError(
-            f"base_mean has shape {mean.shape} but items have {dimension} features: "
-            "give the mean feature of base classes by the same backbone"
-        )
+        odd = f"base_mean has shape {mean.shape} but items have {dimension} features"
+        raise ValueError(f"{odd}: give the mean feature of base classes by the same backbone")
     with np.errstate(over="ignore"):
         checked: NDArray = mean.astype(np.float32)
     if not np.isfinite(checked).all():
@@ -399,6 +310,5 @@ def checked_mean(mean: Any, dimension: int) -> NDArray | None:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(shortened(name) for name in names[:MAX_LISTED_NAMES]) + (
-        ", ..." if len(names) > MAX_LISTED_NAMES else ""
-    )
+    more = ", ..." if len(names) > MAX_LISTED_NAMES else ""
+    return ", ".join(map(shortened, names[:MAX_LISTED_NAMES])) + more

@@ -63,20 +63,10 @@ MIN_SERIES = 3  # columns of numbers called f0, f1, f2 are features
 
 
 def read_text_table(path: str | Path, *, text: str | None = None, label: str | None = None) -> FeatureTable:
-    r"""Read a .csv, .tsv, .jsonl (one JSON object in each line) or .parquet file of texts.
+    """Read a .csv, .tsv, .jsonl (one JSON object in each line) or .parquet file of texts.
 
-    A blank label or -1 means unlabelled. Rows are named by the column `path` or `id`, if its values are all there and
-    distinct; else by their number. `texts` are "" where a row has none; `others` has all columns; there are no features
-    yet, [n, 0]. text, label: columns, by default found by their names and by how their cells look; `notes` say which.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "tickets.csv").write_text("id,message,intent\n7,where is my card,card\n8,hello,\n")
-    ...     table = read_text_table(f"{folder}/tickets.csv")
-    >>> table.texts, table.names, table.label_names
-    (['where is my card', 'hello'], ['7', '8'], ['card', None])
-    >>> table.notes[0]
-    "tickets.csv: the texts are in the column 'message', by its name; the labels in 'intent'."
+    text, label: columns, by default found by their names and by how their cells look; `notes` say which. `texts` are ""
+    where a row has none; `others` has all columns; there are no features yet, [n, 0].
     """
     path = Path(path)
     if not path.exists():
@@ -91,10 +81,7 @@ def read_text_table(path: str | Path, *, text: str | None = None, label: str | N
 
 
 def is_text_table(path: Path, options: Mapping[str, Any] | None = None) -> bool:
-    """Whether a file is a table of texts, and not of features, by its first rows.
-
-    options: those of `features.read`. Whoever names columns of features has a table of features.
-    """
+    """Whether a file is a table of texts, and not of features, by its first rows. options: of `features.read`."""
     suffix = path.suffix.lower()
     if not path.is_file() or suffix not in SUFFIXES or has_features(path, options):
         return False
@@ -121,11 +108,8 @@ def has_features(path: Path, options: Mapping[str, Any] | None = None) -> bool:
 def _text_table(
     columns: dict[str, NDArray], notes: list[str], path: Path, text: str | None, label: str | None
 ) -> FeatureTable:
-    rows = max(map(len, columns.values()), default=0)
-    if not rows:
+    if not (rows := max(map(len, columns.values()), default=0)):
         raise ValueError("the table has no rows: its first line names the columns, and the others are its rows")
-    if label is not None:
-        find_label_column(columns, text, label)  # an error about the labels comes first
     text_column, reason = find_text_column(columns, text, label)
     label_column = find_label_column(columns, text_column, label)
     texts = ["" if value is None else str(value) for value in columns[text_column].tolist()]
@@ -139,12 +123,8 @@ def _text_table(
             cells = [None if cell is None or cell != cell else str(cell) for cell in cells]
         labels = clean_labels(cells)
         check_missing_words(labels)
-        for row, name in enumerate(labels.tolist()):
-            if isinstance(name, str) and len(name) > MAX_NAME_CHARACTERS:
-                raise ValueError(
-                    f"the label of row {row}, {shortened(name, 40)!r}, has {len(name):,} characters: name the column "
-                    "of labels with --label"
-                )
+        if long := [name for name in labels.tolist() if len(str(name)) > MAX_NAME_CHARACTERS]:
+            raise ValueError(f"{shortened(long[0], 40)!r} is too long for a label: name their column with --label")
     name_column = _find_names(columns, notes)
     paths = None if name_column is None else [str(value) for value in columns[name_column].tolist()]
     # `path` is the first column of every output
@@ -227,10 +207,8 @@ def _parse_csv(text: str, separator: str, notes: list[str], is_cut: bool) -> dic
         if not is_cut:  # the last record may be cut off
             raise
     if short:
-        notes.append(
-            f"{counted(len(short), 'row')} had fewer cells than the first line, the first in line {short[0]}: the "
-            "missing cells are blank."
-        )
+        rows_in_words = f"{counted(len(short), 'row')} had fewer cells than the first line"
+        notes.append(f"{rows_in_words}, the first in line {short[0]}: the missing cells are blank.")
     if trailing:
         notes.append(f"Blank cells beyond the last column were left out, the first in line {trailing[0]}.")
     return {name: object_array(cells[k] if k < len(cells) else "" for cells in rows) for k, name in enumerate(names)}
@@ -292,36 +270,31 @@ def _parse_parquet(path: Path, notes: list[str]) -> dict[str, NDArray]:
 
 
 class Look(NamedTuple):
-    """How the cells of a column look: how many are there, and of these."""
+    """How the cells of a column look."""
 
-    cells: int
-    words: float  # in the median
-    distinct: float  # share
-    numbers: float  # share
+    cells: int = 0
+    words: float = 0.0  # in the median
+    numbers: float = 0.0  # share
+    is_language: bool = False  # whether it looks like sentences
 
     @property
     def is_text(self) -> bool:
         """Whether it may hold texts: not only numbers."""
         return self.cells > 0 and self.numbers < 1
 
-    @property
-    def is_language(self) -> bool:
-        """Whether it looks like sentences."""
-        return self.words >= MIN_WORDS and self.distinct >= MIN_DISTINCT and self.numbers < 0.5
-
 
 def look_at(cells: NDArray) -> Look:
     """How the cells of a column look, from a sample of those that are not blank."""
-    values = [
-        value for value in cells.tolist() if value is not None and not (isinstance(value, str) and is_blank(value))
-    ]
+    values = [x for x in cells.tolist() if x is not None and not (isinstance(x, str) and is_blank(x))]
     sample: list[Any] = values[:: max(1, len(values) // MAX_SAMPLED_CELLS)][:MAX_SAMPLED_CELLS]
     if not sample:
-        return Look(0, 0.0, 0.0, 0.0)
+        return Look()
     texts = [value[:10_000] if isinstance(value, str) else None for value in sample]
     numbers = sum(text is None or NUMBER.fullmatch(text) is not None for text in texts)
     words = median(0 if text is None else len(text.split()) + len(WITHOUT_SPACES.findall(text)) // 2 for text in texts)
-    return Look(len(values), words, len({str(text) for text in texts}) / len(texts), numbers / len(texts))
+    is_distinct = len({str(text) for text in texts}) >= MIN_DISTINCT * len(texts)
+    is_language = words >= MIN_WORDS and is_distinct and numbers < len(texts) / 2
+    return Look(len(values), words, numbers / len(texts), is_language)
 
 
 def _looks(columns: Mapping[str, NDArray], label: str | None) -> dict[str, Look]:
@@ -365,22 +338,17 @@ def find_text_column(
 def find_label_column(columns: Mapping[str, NDArray], text: str | None, label: str | None = None) -> str | None:
     """The column of labels: the one that the user named, or one with a usual name; None if there is none."""
     names = [name for name in columns if name != text]
-    if label is not None:
-        if label not in columns:
-            raise ValueError(
-                f"there is no column {shortened(label)!r}, only {listed(list(columns))}: name one with --label"
-            )
-        if label == text:
-            raise ValueError(f"column {shortened(label)!r} cannot hold both the texts and the labels")
-        return label
-    return _by_name(names, LABEL_NAMES) or _by_name(names, OTHER_LABEL_NAMES)
+    if label is not None and label not in columns:
+        raise ValueError(f"there is no column {shortened(label)!r}, only {listed([*columns])}: name one with --label")
+    if label is not None and label == text:
+        raise ValueError(f"column {shortened(label)!r} cannot hold both the texts and the labels")
+    return label or _by_name(names, LABEL_NAMES) or _by_name(names, OTHER_LABEL_NAMES)
 
 
 def holds_texts(columns: Mapping[str, NDArray], label: str | None = None) -> bool:
     """Whether a table is one of texts, and not of features: it has a column that looks like language, and few numbers.
 
-    Columns of numbers that are called f0, f1, f2, ... are features, however few there are. A table without numbers has
-    no features.
+    Columns of numbers that are called f0, f1, f2, ... are features, however few there are.
     """
     looks = _looks(columns, label)
     numbers = [name for name, look in looks.items() if look.cells and look.numbers >= 0.5]
@@ -388,14 +356,11 @@ def holds_texts(columns: Mapping[str, NDArray], label: str | None = None) -> boo
     has_series = max(series.values(), default=0) >= MIN_SERIES
     if "embedding" in columns or len(numbers) > MAX_NUMBER_COLUMNS or has_series:
         return False
-    if not numbers and any(look.cells for look in looks.values()):
-        return True  # it has no features
-    if any(look.is_language for look in looks.values()):
+    if (not numbers and any(look.cells for look in looks.values())) or any(x.is_language for x in looks.values()):
         return True
     named = [look for name, look in looks.items() if _key(name) in TEXT_NAMES and (look.is_text or not look.cells)]
-    if any(look.words >= MIN_NAMED_WORDS for look in named):
-        return True
-    return bool(named) and all(_key(name) in ID_NAMES for name in numbers)
+    has_words = any(look.words >= MIN_NAMED_WORDS for look in named)
+    return has_words or (bool(named) and all(_key(name) in ID_NAMES for name in numbers))
 
 
 def _by_name(names: Sequence[str], usual: Sequence[str]) -> str | None:

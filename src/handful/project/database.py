@@ -153,7 +153,7 @@ class OpenDatabase:
                     self.db = stack.enter_context(closing(_connect(self.path, "rwc")))
                 self._prepare()
             self.close = stack.pop_all().close  # close the database and give up the claim on it
-        self._files = self._identities()
+        self._file = self._identity()
 
     def _prepare(self) -> None:
         """Check what is in the file; make the tables of a new one."""
@@ -167,27 +167,12 @@ class OpenDatabase:
             if not self.db.execute("PRAGMA user_version").fetchone()[0]:
                 self.db.executescript(_NEW)
 
-    def _identities(self) -> list[tuple[int, int] | None]:
-        """The device and inode of the file and of its log, None if there is none."""
-        identities: list[tuple[int, int] | None] = []
-        for end in ("", "-wal"):
-            try:
-                status = os.stat(f"{self.path}{end}", follow_symlinks=False)
-                identities.append((status.st_dev, status.st_ino))
-            except OSError:
-                identities.append(None)
-        return identities
-
-    def _check_there(self) -> None:
-        """Raise Refusal if the file was deleted: SQLite would accept writes that are lost when the program ends."""
-        now = self._identities()
-        if any(was is not None and was != file for was, file in zip(self._files, now, strict=True)):
-            raise Refusal(
-                f"nothing was changed: {FILE} of the project was deleted or replaced while the workbench is open. "
-                "Export your labels, stop the workbench, put the file back if you have it, and start it again",
-                503,
-            )
-        self._files = now  # the first change creates the log
+    def _identity(self) -> tuple[int, int]:
+        """The device and inode of the file; zeros if there is none."""
+        with suppress(OSError):
+            status = os.stat(self.path, follow_symlinks=False)
+            return status.st_dev, status.st_ino
+        return 0, 0
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
@@ -198,16 +183,19 @@ class OpenDatabase:
         with self._lock:
             if self._depth and not self.db.in_transaction:  # a full disk may have ended it
                 raise sqlite3.OperationalError("the transaction that this belongs to was not stored")
-            if not self._depth:
-                self._check_there()
             begin, end, back = ("SAVEPOINT part", "RELEASE part", "ROLLBACK TO part") if self._depth else _WHOLE
             self.db.execute(begin)
             self._depth += 1
             try:
                 yield self.db
+                if self._depth == 1 and self._identity() != self._file:  # SQLite would accept writes that are lost
+                    raise Refusal(
+                        f"nothing was changed: {FILE} of the project was deleted or replaced while the workbench is "
+                        "open. Export your labels, stop the workbench, put the file back if you have it, and start it "
+                        "again",
+                        503,
+                    )
                 self.db.execute(end)
-                if self._depth == 1:
-                    self._check_there()
             except BaseException:
                 with suppress(sqlite3.Error):  # SQLite may have rolled back already
                     self.db.execute(back)

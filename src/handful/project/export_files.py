@@ -26,7 +26,7 @@ from handful.project.runs import NONE, UNKNOWN
 from handful.project.sorting import COPY_BYTES, plan_places, sort_files
 from handful.project.state import State
 from handful.project.text_items import FILE_COLUMN
-from handful.utils.columns import ColumnTable, masked_numbers
+from handful.utils.columns import ColumnTable, masked_numbers, object_array
 from handful.utils.files import is_within
 
 
@@ -205,11 +205,18 @@ def _table(project: LiveProject, state: State, rows: np.ndarray, labelled: np.nd
     if project.source.is_table and pile.texts is not None:
         rows = np.flatnonzero([origin == PILE for origin in pile.origins])
     others = rows[~np.isin(rows, labelled)]
-    blank: dict[str, list[str]] = {name: [""] * len(others) for name in ("label", "labelled_by", "decision")}
-    whole = table.extended(blank | {"path": [pile.names[i] for i in others.tolist()]}, len(others))
+    blank: dict[str, list[Any]] = {name: [""] * len(others) for name in ("label", "labelled_by", "decision")}
+    blank["path"] = [pile.names[i] for i in others.tolist()]
+    whole = {}  # the answers, and blank rows below them
+    for name, values in table.items():
+        more = blank.get(name, [None] * len(others))
+        if values.dtype == object:
+            whole[name] = np.concatenate([values, object_array(more)])
+        else:
+            whole[name] = np.ma.concatenate([values, masked_numbers(more, values.dtype)])  # type: ignore[no-untyped-call]
     rows = np.concatenate([labelled, others])
     order = np.argsort(pile.rank[rows])
-    table, rows = whole.take(order), rows[order]
+    table, rows = ColumnTable(whole).take(order), rows[order]
     own: dict[str, Any] = {}  # the other columns of the opened table, or the texts of files
     if project.source.is_table:
         places = [project.table.row[pile.names[i]] for i in rows.tolist()]

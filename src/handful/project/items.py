@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label, same_columns
-from handful.features import FeatureTable, concatenate, is_sharded, read
+from handful.features import FeatureTable, concatenate, read
+from handful.features.parts import is_sharded
 from handful.features.text_table import SUFFIXES, is_text_table, peek_cells, read_text_table
 from handful.project.text_items import embed_items, read_text_files, with_class_names
 from handful.utils.files import class_name

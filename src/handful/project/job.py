@@ -16,7 +16,8 @@ from typing import Any
 from uuid import uuid4
 
 from handful.core.parameters import AUTO
-from handful.features import FeatureTable, concatenate, is_sharded
+from handful.features import FeatureTable, concatenate
+from handful.features.parts import is_sharded
 from handful.project.base_files import base_parameters
 from handful.project.database import FILE
 from handful.project.events import Store

@@ -27,9 +27,9 @@ from handful.core.answers import Answers, ExpectedLabels
 from handful.core.parameters import AUTO
 from handful.estimators.classifier import FewShotClassifier
 from handful.estimators.factory import load, make_estimator
-from handful.features import FeatureTable, is_sharded
+from handful.features import FeatureTable
 from handful.features.parquet_file import arrow_table, is_carried, open_parquet
-from handful.features.parts import NOTE_KEY, count_rows, mean_of_shards, part_name, part_numbers, read_note
+from handful.features.parts import NOTE_KEY, count_rows, is_sharded, mean_of_shards, part_name, part_numbers, read_note
 from handful.features.table import checked_mean, free_name, row_names
 from handful.project.base_files import base_parameters
 from handful.project.items import Progress, check_widths, of_files, read_labelled, silent

@@ -44,8 +44,9 @@ from handful.utils.columns import ColumnTable, masked_numbers
 from handful.utils.extras import has_pyarrow, need_pyarrow
 from handful.utils.files import in_brief, printable
 from handful.utils.interrupts import cleanup
-from handful.utils.shares_in_words import chances_in_words, is_low
+from handful.utils.shares_in_words import is_low
 
+KNOWN_WELL = 0.2  # an interval of the share this wide: probabilities were seen to hold within single piles
 RECORD = "results.json"
 RESULT_FILES = ("labels.csv", "labels.parquet", "model.safetensors", "report.html", RECORD, FILE)
 LABEL_FOLDER = "labels"  # the folder of labels in parts
@@ -383,6 +384,20 @@ def write_report(
         progress=progress,
     )
     report.write(path, contents)
+
+
+def chances_in_words(noun: str, interval: Sequence[float] | None) -> str:
+    """What P(unknown) says of a pile, by the interval of its share of unknowns (None: it was told).
+
+    Over many piles the probabilities hold. In one pile they are all too high or too low together if its share is.
+    """
+    if interval is None:
+        return f"If the share of unknowns is as told, about 80 of 100 {noun}s with a P(unknown) of 80 % are unknown."
+    low, high = interval
+    if high - low <= KNOWN_WELL:
+        return f"Of 100 {noun}s with a P(unknown) of 80 %, about 80 are unknown."
+    ends = f"between {100 * low:.0f} and {100 * high:.0f} % may be unknown"
+    return f"P(unknown) orders the {noun}s; as percentages it may be far off here, where {ends}."
 
 
 def report_run(run_id: str, folder: Path | None) -> Run:

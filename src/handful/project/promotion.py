@@ -75,9 +75,7 @@ def share_after(store: Store, run: Run, decision: Mapping[str, Any], examples: i
     """
     facts = store.item_facts()
     before = [  # items of the pile that were examples at the run
-        code
-        for item, code in zip(run.given_ids.tolist(), run.given.tolist(), strict=True)
-        if item in facts and facts[item].came_as is None
+        code for item, code in run.given_labels.items() if item in facts and facts[item].came_as is None
     ]
     unknown = int(run.answers.likely_unknown.sum()) + before.count(UNKNOWN)
     promoted = sum(map(len, store.said.promoted.values())) / max(unknown, 1)

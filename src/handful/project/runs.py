@@ -67,12 +67,15 @@ class Run:
         """The same run with other groups."""
         return replace(self, facts=self.facts | groups | facts)
 
-    def labels(self, classes: Mapping[int, str]) -> dict[int, str]:
-        """The label of each item as text, also of those that had one before the run."""
-        names = {UNKNOWN: UNKNOWN_NAME, **classes}
-        codes = [*zip(self.ids.tolist(), self.decisions.tolist(), strict=True)]
-        codes += zip(self.given_ids.tolist(), self.given.tolist(), strict=True)
-        return {item: names.get(code, UNKNOWN_NAME) for item, code in codes}
+    @cached_property
+    def given_labels(self) -> dict[int, int]:
+        """The label of each item that had one before the run."""
+        return dict(zip(self.given_ids.tolist(), self.given.tolist(), strict=True))
+
+    @cached_property
+    def codes(self) -> dict[int, int]:
+        """The label or the decision of each item."""
+        return dict(zip(self.ids.tolist(), self.decisions.tolist(), strict=True)) | self.given_labels
 
     def at(self, threshold: float) -> Run:
         """The same run with another threshold."""
@@ -204,8 +207,8 @@ def run_of(labelled: Labelled, ids: np.ndarray, said: Said, before: Run | None, 
 
 def _compared(before: Run, run: Run, said: Said) -> Comparison | None:
     """What has changed since the run before, if groups became classes since; None if none did."""
-    old, new = (one.labels(said.names()) for one in (before, run))
-    place = {item: k for k, item in enumerate(item for item in before.ids.tolist() if item in new)}
+    names = said.names()
+    place = {item: k for k, item in enumerate(item for item in before.ids.tolist() if item in run.codes)}
     groups = {
         said.classes[number][0]: [place[item] for item in items if item in place]
         for number, items in said.promoted.items()
@@ -213,7 +216,8 @@ def _compared(before: Run, run: Run, said: Said) -> Comparison | None:
     }
     if not groups:
         return None
-    return compare([old[item] for item in place], [new[item] for item in place], groups)
+    old, new = ([names.get(one.codes[item], UNKNOWN_NAME) for item in place] for one in (before, run))
+    return compare(old, new, groups)
 
 
 def facts_of(groups: Sequence[Group]) -> GroupFacts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -35,12 +35,11 @@ class RowAnswers:
 def answers_by_row(run: Run | None, pile: Pile, classes: frozenset[int]) -> RowAnswers:
     """The answers of a run for a pile; decisions for classes that were deleted are left out."""
     n = len(pile)
-    decision, place, given, group = np.full(n, NONE), np.full(n, NONE), np.full(n, NONE), np.zeros(n, int)
+    decision, place, group = np.full(n, NONE), np.full(n, NONE), np.zeros(n, int)
     confidence, p_unknown, score = (np.full(n, np.nan) for _ in range(3))
     changed = np.zeros(n, bool)
     groups: dict[int, NDArray] = {}
     if run is not None:
-        put_codes(given, pile, run.given_ids, run.given)
         rows = np.array([pile.row.get(item, NONE) for item in run.ids.tolist()], int)
         here = np.flatnonzero(rows >= 0)
         rows = rows[here]
@@ -54,14 +53,17 @@ def answers_by_row(run: Run | None, pile: Pile, classes: frozenset[int]) -> RowA
             members = members[decision[members] == UNKNOWN]
             if len(members):
                 groups[number], group[members] = members, number
+    given = codes_by_row(pile, {} if run is None else run.given_labels)
     return RowAnswers(decision, confidence, p_unknown, score, changed, group, place, given, groups)
 
 
-def put_codes(codes: NDArray, pile: Pile, items: NDArray, values: NDArray) -> None:
-    """Write the labels or decisions of items into `codes` [n]; items that are gone are left out."""
-    for item, value in zip(items.tolist(), values.tolist(), strict=True):
+def codes_by_row(pile: Pile, codes: Mapping[int, int]) -> NDArray:
+    """[n] the label or the decision of each item of a pile, NONE where it has none; other items are gone."""
+    rows = np.full(len(pile), NONE)
+    for item, code in codes.items():
         if item in pile.row:
-            codes[pile.row[item]] = value
+            rows[pile.row[item]] = code
+    return rows
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,10 @@ class State:
     def of(cls, store: Store, pile: Pile, skipped: tuple[tuple[str, str], ...] = ()) -> State:
         """What a store has now."""
         said, run, measured = store.said, store.run(), None
-        labels = np.full(len(pile), NONE)
-        for item, code in said.labels.items():
-            if item in pile.row:  # otherwise the item is gone; its label stays in the store
-                labels[pile.row[item]] = code
         if run is not None and (answers := said.checks.get(run.id)):
             measured = checked(run, frozenset(answers.items()))  # here: it takes a third of a second
         row_answers = answers_by_row(run, pile, frozenset(said.classes))
-        return cls(pile, said, labels, run, row_answers, measured, skipped)
+        return cls(pile, said, codes_by_row(pile, said.labels), run, row_answers, measured, skipped)
 
     @property
     def classes(self) -> dict[int, Class]:

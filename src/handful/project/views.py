@@ -12,8 +12,8 @@ import numpy as np
 from handful.features.labels import NDArray
 from handful.project.pile import Pile, folded
 from handful.project.refusal import Refusal
-from handful.project.runs import NONE, UNKNOWN, Run, check_order
-from handful.project.state import RowAnswers, State, put_codes
+from handful.project.runs import NONE, UNKNOWN, check_order
+from handful.project.state import RowAnswers, State, codes_by_row
 from handful.solving.groups import example_count
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _view(project: LiveProject, state: State, view: str) -> NDArray:
     kind, *numbers = view.split(":")
     codes = [int(number) for number in numbers] or [UNKNOWN]
     if kind == "moved":
-        before, after = (_codes(project.store.stored_run(number), pile) for number in codes[:2])
+        before, after = (codes_by_row(pile, project.store.stored_run(number).codes) for number in codes[:2])
         is_moved = (before != NONE) & (after != NONE) & (before != after)
         if codes[2:]:
             is_moved &= (before == codes[2]) & (after == codes[3])
@@ -271,7 +271,7 @@ def describe_runs(project: LiveProject) -> list[dict[str, Any]]:
 def compare(project: LiveProject, first: int, second: int) -> dict[str, Any]:
     """How many items moved from each class to each other one, the largest number first."""
     state = project.state
-    before, after = (_codes(project.store.stored_run(number), state.pile) for number in (first, second))
+    before, after = (codes_by_row(state.pile, project.store.stored_run(number).codes) for number in (first, second))
     is_in_both = (before != NONE) & (after != NONE) & state.pile.usable
     is_moved = is_in_both & (before != after)
     pairs, counts = np.unique(np.column_stack([before, after])[is_moved], axis=0, return_counts=True)
@@ -282,11 +282,3 @@ def compare(project: LiveProject, first: int, second: int) -> dict[str, Any]:
     moves.sort(key=lambda move: -move["count"])
     moved = int(is_moved.sum())
     return {"first": first, "second": second, "same": int(is_in_both.sum()) - moved, "moved": moved, "moves": moves}
-
-
-def _codes(run: Run, pile: Pile) -> NDArray:
-    """[n] the label or the decision of each item at a run; NONE where it had none."""
-    codes = np.full(len(pile), NONE)
-    put_codes(codes, pile, run.ids, run.decisions)
-    put_codes(codes, pile, run.given_ids, run.given)
-    return codes

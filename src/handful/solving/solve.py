@@ -33,6 +33,7 @@ from handful.utils.threads import available_threads, one_blas_thread
 from handful.utils.version import __version__
 
 CHUNK_BYTES = 2 << 20, 8 << 20  # features in a chunk of tasks: enough for a thread of its own, and still near its core
+CHUNK_TASKS = 256  # tasks in a chunk at most: a kernel is not interrupted, and Ctrl-C should not wait long
 FEW_SHOTS = 5**0.5  # below this mean number of examples per class the defaults for 1 shot are used, else those for 5
 OPTIONS: dict[str, Rule] = {
     "dtype": OneOf(("float32", "float64")),
@@ -276,10 +277,10 @@ def _solve_chunks(solver: Solver, task: Task, call: Call) -> Solution:
 
 
 def _chunks(task: Task, factor: float, workers: int) -> list[slice]:
-    """Equal chunks of a batch, as many as the workers share evenly, each within `CHUNK_BYTES` x `factor`."""
+    """Equal chunks of a batch within their limits, as many as the workers share evenly."""
     least, most = (max(1, int(size * part)) for size, part in zip(CHUNK_BYTES, (min(1, factor), factor), strict=True))
     total = task.support.nbytes + task.query.nbytes
-    count = max(-(-total // most), min(workers, total // least), 1)
+    count = max(-(-total // most), -(-task.batch // CHUNK_TASKS), min(workers, total // least), 1)
     if count > 1:
         count = -(-count // workers) * workers
     size = -(-task.batch // min(count, task.batch))

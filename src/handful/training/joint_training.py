@@ -41,10 +41,7 @@ NETWORK, HEAD = "network.", "head."  # prefixes of the names of parameters
 
 
 class JointTraining(Stage):
-    """The best network of a learner and the head of its settings, which learn together.
-
-    `head_file` keeps the state while the head learns on the fixed features, of which `progress` is told.
-    """
+    """The best network of a learner and a head; `head_file` and `progress` are of the head on the fixed features."""
 
     def __init__(
         self,

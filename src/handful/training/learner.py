@@ -97,12 +97,6 @@ class Learner(Stage):
                 "larger size"
             ) from None
 
-    def start(self) -> None:
-        """The network is ready when it is made."""
-
-    def prepare(self, arrays: Arrays) -> None:
-        """The network is ready when it is made."""
-
     def step(self, number: int) -> float:
         """Learn from batch `number`; return the loss before the step."""
         s = self.settings
@@ -147,10 +141,7 @@ class Learner(Stage):
         return {"epoch": epoch, "loss": float(np.mean(self.reached.losses))} | self.figures()
 
     def figures(self) -> dict[str, float]:
-        """Return accuracy and AUROC of SimpleShot on held-out classes, in percent, and `figure`, their mean.
-
-        The tasks are the same at every call, so that epochs can be compared. Nothing is returned without such classes.
-        """
+        """Return accuracy and AUROC of SimpleShot on the same tasks of held-out classes, and `figure`, their mean."""
         if self.held_out is None:
             return {}
         features, labels, mean = self.embed(self.held_out.pixels), self.held_out.labels, self.mean_feature()
@@ -195,10 +186,7 @@ class Learner(Stage):
         return FeatureTable(self.embed(pictures.pixels), pictures.labels, name=pictures.name)
 
     def features(self, rows: np.ndarray) -> Tensor:
-        """Return the features, float32 [n, D], of the pictures of these rows, in evaluation mode.
-
-        Gradients flow to the network. Batch normalisations use their statistics and do not change them.
-        """
+        """Return the features, float32 [n, D], of these rows in evaluation mode; gradients flow to the network."""
         self.all.eval()
         with self._autocast():
             z: Tensor = self.network(self._standardised(self.pixels[rows]))

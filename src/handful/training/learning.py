@@ -51,13 +51,9 @@ class Reached:
 
 
 class Stage(ABC):
-    """Something that learns step by step, and of which the best step is kept.
+    """Something that learns step by step, and of which the best step is kept. `made_from` decides the result."""
 
-    `made_from` is plain data that decides the result. `prepare` sets `tensors`, everything that steps change, by name,
-    and the optimiser of those that are learned.
-    """
-
-    tensors: dict[str, Tensor]
+    tensors: dict[str, Tensor]  # everything that steps change, by name; `prepare` sets it and the optimiser
     optimiser: Optimizer
 
     def __init__(self, name: str, steps: int, made_from: Mapping[str, Any]) -> None:
@@ -65,12 +61,10 @@ class Stage(ABC):
         self.reached = Reached()
         self.best: Arrays = {}  # the result: arrays of the best step
 
-    @abstractmethod
-    def start(self) -> None:
+    def start(self) -> None:  # noqa: B027  # a backbone is ready when it is made
         """Make ready for the first step."""
 
-    @abstractmethod
-    def prepare(self, arrays: Arrays) -> None:
+    def prepare(self, arrays: Arrays) -> None:  # noqa: B027
         """Make ready to continue with tensors of these values."""
 
     @abstractmethod
@@ -198,10 +192,7 @@ def learn(
     progress: Progress = lambda done, total: None,
     on_validation: Callable[[dict[str, Any]], object] = lambda row: None,
 ) -> None:
-    """Learn until the last step; afterwards `stage.best` and `stage.reached` are the result.
-
-    Ctrl-C saves nothing: it may come in the middle of a step, and the last checkpoint is complete.
-    """
+    """Learn until the last step; afterwards `stage.best` and `stage.reached` are the result."""
     saved = checkpoint.of(stage)
     if saved is None:
         stage.start()
@@ -227,7 +218,7 @@ def learn(
         else:
             reached.is_finished = True
         reached.seconds = time.monotonic() - begun
-        checkpoint.save(stage)
+        checkpoint.save(stage)  # not at Ctrl-C, which may come in the middle of a step
 
 
 def cosine(done: float) -> float:

@@ -47,16 +47,13 @@ HEADS_CHECKPOINT = "heads.safetensors"  # the state of the learning of heads, wh
 
 @dataclass(frozen=True)
 class Trained:
-    """The result of a training: its folder, the figures of the best epoch, the training time, the files.
-
-    `together` is the report of the joint training, with figures before and after; None if there was none.
-    """
+    """The result of a training: its folder, the figures of the best epoch, the training time, the files."""
 
     folder: Path
     best: dict[str, Any]
     seconds: float
     files: dict[str, Path]
-    together: dict[str, Any] | None = None
+    together: dict[str, Any] | None = None  # the report of the joint training, with figures before and after
 
 
 def pretrain(
@@ -226,12 +223,8 @@ def split(pictures: PictureSet, settings: Settings) -> tuple[PictureSet, Picture
     if "val" in pictures.splits:
         return base, pictures.select("val")
     n = len(base.classes)
-    count = (
-        min(max(round(settings.held_out * n), MIN_VALIDATION_CLASSES), n // CLASSES_PER_HELD_OUT)
-        if settings.held_out
-        else 0
-    )
-    if count < 4:  # two known and two unknown
+    count = min(max(round(settings.held_out * n), MIN_VALIDATION_CLASSES), n // CLASSES_PER_HELD_OUT)
+    if not settings.held_out or count < 4:  # two known and two unknown
         return base, None
     held_out_classes = np.random.default_rng([settings.seed]).choice(base.classes, count, replace=False)
     is_held_out = np.isin(base.labels, held_out_classes)

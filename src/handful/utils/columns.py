@@ -38,17 +38,6 @@ class ColumnTable(dict[str, NDArray]):
         """Some rows."""
         return ColumnTable({name: values[rows] for name, values in self.items()})
 
-    def extended(self, data: Mapping[str, Sequence[Any]], rows: int) -> ColumnTable:
-        """The table with more rows at its end; columns that `data` does not have are missing there."""
-        joined: dict[str, NDArray] = {}
-        for name, values in self.items():
-            more = data.get(name, [None] * rows)
-            if values.dtype == object:
-                joined[name] = np.concatenate([values, object_array(more)])
-            else:
-                joined[name] = np.ma.concatenate([values, masked_numbers(more, values.dtype)])  # type: ignore[no-untyped-call]
-        return ColumnTable(joined)
-
     def to_pylist(self) -> list[dict[str, Any]]:
         """The rows, each as a dict."""
         return [dict(zip(self, row, strict=True)) for row in zip(*(v.tolist() for v in self.values()), strict=True)]

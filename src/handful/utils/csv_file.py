@@ -166,15 +166,6 @@ def write_table(table: Mapping[str, NDArray], path: Path | str, *, change: Calla
         file.writelines(",".join(row) + "\n" for row in zip(*texts, strict=True))
 
 
-def to_text(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return records, which all have the same fields, as the text of a CSV file."""
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    rows = [list(records[0]), *(record.values() for record in records)]
-    writer.writerows([escape(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-    return out.getvalue()
-
-
 def _cells(values: NDArray, change: Callable[[str], str]) -> list[str]:
     if values.dtype.kind == "f" and values.dtype.itemsize < 8:
         return list(values.astype(str).tolist())  # the shortest text that gives the same number

@@ -19,7 +19,7 @@ from handful.utils.text import shortened
 
 
 def scratch(path: Path, mark: str = "") -> Path:
-    """Return a new hidden name next to `path`, for a file that will replace it; `mark` identifies the writer."""
+    """A new hidden name next to `path`, for a file that will replace it; `mark` identifies the writer."""
     return path.with_name(f".{path.name[:50]}.{mark}.{uuid4().hex[:8]}.tmp")  # a long name fits too: 255 bytes
 
 
@@ -93,9 +93,7 @@ def class_name(folder: str) -> str:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Return names without duplicates: the first of equal names stays, the others get their row number.
-
-    A name that occurs once does not change.
+    """Names without duplicates: the first of equal names stays, the others get their row number.
 
     >>> unique_names(["a", "b", "a", "a (row 2)"])
     ['a', 'b', 'a (row 2, 2)', 'a (row 2)']
@@ -114,11 +112,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 def in_brief(name: str | os.PathLike[str], max_length: int = 120) -> str:
-    r"""Return a name in quotes, on one line and not longer than `max_length` characters, for a message.
-
-    >>> in_brief("a\nb" + "x" * 200, 11)
-    "'a\\n...xxx'"
-    """
+    """A name in quotes, on one line and not longer than `max_length` characters, for a message."""
     text, half = repr(os.fspath(name)), max_length // 2
     return text if len(text) <= max_length else f"{text[: half - 1]}...{text[-(max_length - half - 2) :]}"
 

@@ -39,10 +39,7 @@ def cleanup(function: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def patience(seconds: float = GRACE_S, *, repeated: bool = False) -> Iterator[None]:
-    """Within this block, a process gets this many seconds to end by itself after Ctrl-C.
-
-    repeated: whether code in this block sends the signal again, so that a second signal must be ignored.
-    """
+    """A process gets this many seconds to end by itself; `repeated`: code in this block sends the signal again."""
     global _grace_s, _repeated
     before = _grace_s, _repeated
     _grace_s, _repeated = max(seconds, _grace_s), repeated or _repeated
@@ -79,10 +76,9 @@ def _hears_ctrl_c() -> bool:
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Within this block, Ctrl-C raises KeyboardInterrupt as usual, and a process that does not end soon after is ended.
+    """Ctrl-C raises KeyboardInterrupt as usual; a process that does not end soon after, or on a second one, is ended.
 
-    A second Ctrl-C ends it at once. The C code of Python's signal handler wakes the thread that ends the process, so it
-    works whatever the main thread is doing. After Ctrl-C the thread stays, because what follows can also take long.
+    The C code of Python's signal handler wakes the thread that ends it, so it works whatever the main thread is doing.
     """
     if not _hears_ctrl_c() or os.name != "posix":
         yield
@@ -117,9 +113,8 @@ def _watch(reading: int, interrupted: threading.Event) -> None:
             os.write(2, f"{_sentence}\n".encode())
         if sys.stdout.isatty():
             os.write(1, SHOW_CURSOR)  # a progress bar may have hidden it
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
-            stream.flush()
+        sys.stdout.flush()
+        sys.stderr.flush()
     tidying = threading.Thread(target=_tidy, daemon=True)
     tidying.start()
     tidying.join(CLEANUP_S)

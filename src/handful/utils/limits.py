@@ -35,14 +35,10 @@ def check_bytes(count: int, what: str) -> None:
 
 
 def in_units(count: int) -> str:
-    """Return a number of bytes with a unit.
-
-    >>> in_units(3 * 2**29)
-    '1.5 GiB'
-    """
+    """A number of bytes with a unit, as in 1.5 GiB."""
     power = _power(count)
     number = min(count / 1024**power, 1024**2)  # a header may say any number
-    text = f"{number:.0f}" if number >= 100 else f"{number:.1f}".removesuffix(".0")
+    text = f"{number:.{0 if number >= 100 else 1}f}".removesuffix(".0")
     return f"{text} {POWERS[power]}iB" if power else f"{count} bytes"
 
 

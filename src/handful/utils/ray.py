@@ -69,11 +69,9 @@ def map_on_ray(
     address: str | None = None,
     until: ExitStack | None = None,
 ) -> Generator[Row, None, None]:
-    """Yield the answer of `worker(*arguments)` for each row of work, in the order in which they finish.
+    """Yield the answer of `worker(*arguments)`, made on the machines, for each row of work as they finish.
 
-    worker is a subclass of `Worker`, made on the machines; it uses one core. One that dies with its machine starts
-    again on a free core. address is the cluster, by default this machine's cores; until keeps the connection open for
-    the next call.
+    address: the cluster, by default this machine's cores. until: keeps the connection open for the next call.
     """
     need()
     data = _quiet_data()
@@ -105,11 +103,7 @@ def map_on_ray(
 
 @contextmanager
 def connected(address: str | None = None) -> Iterator[Any]:
-    """Connect to the cluster at `address` ("auto": the one that runs here), or start one on this machine.
-
-    If there is already a connection, it is used and not closed. Ray prints pages on standard output while a machine
-    dies, whatever `log_to_driver` and the log level are: a switch of its debugger turns that off. Log files have it.
-    """
+    """Connect to the cluster at `address` ("auto": the one that runs here), or start one; one that is open is used."""
     ray = need()
     if ray.is_initialized():
         yield ray
@@ -126,7 +120,7 @@ def connected(address: str | None = None) -> Iterator[Any]:
                 f"there is no Ray cluster at {address!r} ({str(error).splitlines()[0]}): start one with "
                 "`ray start --head`, or give --engine ray to use this machine alone"
             ) from None
-        worker = ray._private.worker
+        worker = ray._private.worker  # its debugger's switch: else it prints pages on stdout while a machine dies
         before = getattr(worker, "_worker_logs_enabled", True)
         worker._worker_logs_enabled = False
         try:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 LOW_PRECISION = 0.7  # labels of which a smaller part should be right need a warning
 MIN_SHARE = 0.02  # an estimate cannot distinguish a smaller share from 0
-KNOWN_WELL = 0.2  # an interval of the share this wide: probabilities were seen to hold within single piles
 
 
 def percent(share: float) -> str:
@@ -31,8 +30,8 @@ def about(share: float) -> str:
 def span(share: float, interval: Sequence[float], items: int = 0) -> str:
     """Return the interval of an estimate, to follow it in a sentence; "" if it says nothing. items: to count, if any.
 
-    >>> span(0.314, (0.22, 0.4)), span(0.01, (0, 0.07)), span(0.9, (0.8, 1)), span(0.5, (0, 1))
-    (' (between 22 and 40 %)', ' (at most 7 %)', ' (at least 80 %)', '')
+    >>> span(0.9, (0.8, 1)), span(0.5, (0, 1))
+    (' (at least 80 %)', '')
     >>> span(0.314, (0.22, 0.4), 238), span(0.01, (0, 0.07), 238)
     (' (between 22 and 40 %: 52 to 95 of 238)', ' (at most 7 %: 17 of 238)')
     """
@@ -47,27 +46,6 @@ def span(share: float, interval: Sequence[float], items: int = 0) -> str:
     else:
         words, count = f"between {low} and {high} %", f"{fewest} to {most}"
     return "" if (low, high) == (0, 100) else f" ({words}: {count} of {items:,})" if items else f" ({words})"
-
-
-def chances_in_words(noun: str, interval: Sequence[float] | None) -> str:
-    """Return what P(unknown) says of a pile. interval: of its share of unknowns; None if the share was told.
-
-    Over many piles the probabilities hold. In one pile they are all too high or too low together if its share is.
-
-    >>> chances_in_words("picture", (0.3, 0.4))
-    'Of 100 pictures with a P(unknown) of 80 %, about 80 are unknown.'
-    >>> chances_in_words("picture", (0.2, 0.78))
-    'P(unknown) orders the pictures; as percentages it may be far off here, where between 20 and 78 % may be unknown.'
-    >>> chances_in_words("text", None)
-    'If the share of unknowns is as told, about 80 of 100 texts with a P(unknown) of 80 % are unknown.'
-    """
-    if interval is None:
-        return f"If the share of unknowns is as told, about 80 of 100 {noun}s with a P(unknown) of 80 % are unknown."
-    low, high = interval
-    if high - low <= KNOWN_WELL:
-        return f"Of 100 {noun}s with a P(unknown) of 80 %, about 80 are unknown."
-    ends = f"between {100 * low:.0f} and {100 * high:.0f} % may be unknown"
-    return f"P(unknown) orders the {noun}s; as percentages it may be far off here, where {ends}."
 
 
 def right_in_words(labels: int, right: float) -> str:

@@ -46,11 +46,7 @@ def shortened(text: str, max_length: int = 80) -> str:
 
 
 def one_line(text: str, max_length: int = 80) -> str:
-    r"""Return the words of a text on one line, shortened; characters that a terminal would obey become escapes.
-
-    >>> one_line(" a\n b[2J", 20)
-    'a b\\x1b[2J'
-    """
+    """The words of a text on one line, shortened; characters that a terminal would obey become escapes."""
     return shortened(" ".join(text[: 2 * max_length].split()) + "..." * (len(text) > 2 * max_length), max_length)
 
 
@@ -64,9 +60,5 @@ def is_blank(text: str | None) -> bool:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: "1 text", "2,000 texts".
-
-    >>> counted(1, "text"), counted(2000, "text")
-    ('1 text', '2,000 texts')
-    """
+    """A number with its noun: "1 text", "2,000 texts"."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

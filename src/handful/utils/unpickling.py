@@ -42,10 +42,7 @@ class Damaged(Refused):
 
 
 def load_plain(path: Path, advice: str = ADVICE) -> Any:
-    """As `load_torch`, for a file that its reader calls a pickle; `advice` ends the message if it holds other objects.
-
-    A plain ValueError is raised, whose text begins with "the pickle".
-    """
+    """As `load_torch`, with a plain ValueError; `advice` ends the message for a file that holds other objects."""
     try:
         return load_torch(path)
     except Refused as error:
@@ -53,12 +50,9 @@ def load_plain(path: Path, advice: str = ADVICE) -> Any:
 
 
 def load_torch(path: Path) -> Any:
-    """Return the content of a pickle or of a file of `torch.save`: plain containers, and arrays in place of tensors.
-
-    Raises `Refused` for everything else. Strings of Python 2 are bytes.
-    """
+    """The content of a pickle or of a file of `torch.save`: plain containers, arrays for tensors, or else `Refused`."""
     with path.open("rb") as file:
-        return _content(file, path.stat().st_size)
+        return _content(file)
 
 
 def quoted(value: Any) -> str:
@@ -67,9 +61,9 @@ def quoted(value: Any) -> str:
     return shortened(repr(value)) if is_plain else f"a {type(value).__name__}"
 
 
-def _content(file: Any, size: int) -> Any:
+def _content(file: Any) -> Any:
     try:
-        return _archive(file, size) if file.peek(2)[:2] == b"PK" else _stream(file, size)
+        return _archive(file) if file.peek(2)[:2] == b"PK" else _stream(file)
     except (Refused, ImportError):
         raise
     except MemoryError:
@@ -81,7 +75,7 @@ def _content(file: Any, size: int) -> Any:
         raise Damaged("it ends early" if early else type(error).__name__) from None
 
 
-def _stream(file: Any, size: int) -> Any:
+def _stream(file: Any) -> Any:
     """A pickle, or torch's old format: several pickles, and then the numbers of the tensors."""
     start = _Unpickler(file).load()
     if type(start) is not int or start != MAGIC:
@@ -89,7 +83,7 @@ def _stream(file: Any, size: int) -> Any:
     if _Unpickler(file).load() != PROTOCOL:
         raise Damaged("it does not start like a file of torch.save")
     _check_byte_order(_Unpickler(file).load().get("little_endian") is True)
-    unpickler = _Unpickler(file, size)
+    unpickler = _Unpickler(file)
     content = unpickler.load()
     for key in _Unpickler(file).load():
         kind, storage = unpickler.storages[key]
@@ -99,7 +93,7 @@ def _stream(file: Any, size: int) -> Any:
     return content
 
 
-def _archive(file: Any, size: int) -> Any:
+def _archive(file: Any) -> Any:
     """Torch's new format, a zip: the pickle, and the numbers of each storage as a file."""
     with zipfile.ZipFile(file) as archive:
         names = archive.namelist()
@@ -107,7 +101,7 @@ def _archive(file: Any, size: int) -> Any:
         if len(roots) != 1:
             raise Damaged("it is an archive, but not of torch.save")
         _check_byte_order(f"{roots[0]}byteorder" not in names or archive.read(f"{roots[0]}byteorder") == b"little")
-        unpickler = _Unpickler(io.BytesIO(archive.read(f"{roots[0]}data.pkl")), size)
+        unpickler = _Unpickler(io.BytesIO(archive.read(f"{roots[0]}data.pkl")))
         content = unpickler.load()
         for key, (kind, storage) in unpickler.storages.items():
             if f"{roots[0]}data/{key}" not in names:
@@ -137,11 +131,11 @@ def _numbers(data: bytes, kind: np.dtype) -> np.ndarray:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Python's unpickler with an allow-list of names. `size` of the file is the limit for the storages it describes."""
+    """Python's unpickler with an allow-list of names. Strings of Python 2 are bytes."""
 
-    def __init__(self, file: Any, size: int = 0):
+    def __init__(self, file: Any):
         super().__init__(file, encoding="bytes")
-        self.size, self.storages = size, dict[str, tuple[str, np.ndarray]]()
+        self.storages: dict[str, tuple[str, np.ndarray]] = {}
 
     def find_class(self, module: str, name: str, /) -> Any:
         text = f"{module}.{name}".replace("numpy.core.", "numpy._core.").replace("__builtin__.", "builtins.")
@@ -158,8 +152,6 @@ class _Unpickler(pickle.Unpickler):
         """The numbers of tensors, which are filled in when the pickle has been read."""
         match value:
             case ("storage", _Name(text=kind), str(key), str(), int(count), *_) if kind in STORAGES and count >= 0:
-                if count > self.size:
-                    raise Damaged(f"it has no {count:,} numbers for the storage {shortened(key)}")
                 if key not in self.storages:
                     self.storages[key] = kind, np.zeros(count, STORAGES[kind])
                 if self.storages[key][0] == kind and len(self.storages[key][1]) == count:
@@ -243,7 +235,7 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> np.
 
 def _storage_in_pickle(data: Any) -> Any:
     """The storage of a tensor in a plain pickle, where it is a file of the old format."""
-    return _content(io.BufferedReader(io.BytesIO(data)), len(data))
+    return _content(io.BufferedReader(io.BytesIO(data)))
 
 
 def _encode(text: Any, encoding: Any) -> bytes:

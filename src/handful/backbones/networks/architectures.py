@@ -39,13 +39,11 @@ class Conv4(nn.Module):
         super().__init__()
         if pool not in CONV4_POOLS:
             raise ValueError(f"pool is {pool!r}: choose from {', '.join(CONV4_POOLS)}")
-        if not 0 <= halvings <= CONV4_BLOCKS or width < 1:
+        if not 0 <= halvings <= CONV4_BLOCKS or width < 1 or (side := size >> halvings) < 1:
             raise ValueError(
-                f"width is {width} and halvings {halvings}: at least 1, and 0 to {CONV4_BLOCKS}, are needed"
+                f"width is {width}, halvings {halvings} and size {size}: at least 1, 0 to {CONV4_BLOCKS}, and a size "
+                "of which the halvings leave something are needed"
             )
-        side = size >> halvings
-        if side < 1:
-            raise ValueError(f"size is {size}: {halvings} poolings by 2 leave nothing of it")
         self.channels, self.pool = channels, pool
         self.dimension = width * side**2 if pool == "flatten" else width
         self.options: dict[str, Any] = {"width": width, "pool": pool, "size": size, "halvings": halvings}
@@ -89,9 +87,7 @@ class ResNet12(nn.Module):
     def __init__(self, channels: int = 3, widths: Sequence[int] = RESNET12_WIDTHS):
         super().__init__()
         if len(widths) != 4 or min(widths) < 1:
-            raise ValueError(
-                f"widths are {list(widths)}: a ResNet-12 has four, as {', '.join(map(str, RESNET12_WIDTHS))}"
-            )
+            raise ValueError(f"widths are {list(widths)}: a ResNet-12 has four, as {RESNET12_WIDTHS}")
         self.channels, self.dimension = channels, widths[-1]
         self.options = {"widths": list(widths)}
         before = [channels, *widths[:-1]]
@@ -230,7 +226,7 @@ class WideBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the map after the block."""
         y: Tensor = F.relu(self.bn1(x))
-        shortcut = x if self.convShortcut is None else self.convShortcut(y)
+        shortcut = x if self.convShortcut is None else self.convShortcut(x if self.bias else y)
         y = F.relu(self.bn2(self.conv1(y)))
         if self.training and self.rate:
             y = F.dropout(y, self.rate)
@@ -239,15 +235,6 @@ class WideBlock(nn.Module):
 
 
 class BareBlock(WideBlock):
-    """The block of FEAT: its shortcut takes the input without normalisation."""
+    """The block of FEAT: it has biases, and its shortcut takes the input without normalisation."""
 
     strides, bias = (False, True), True
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the map after the block; the shortcut takes the input without normalisation."""
-        y: Tensor = self.conv1(F.relu(self.bn1(x)))
-        if self.training and self.rate:
-            y = F.dropout(y, self.rate)
-        y = self.conv2(F.relu(self.bn2(y)))
-        y = y + (x if self.convShortcut is None else self.convShortcut(x))
-        return y

@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 State = Mapping[str, np.ndarray]
-Shapes = dict[str, tuple[int, ...]]  # by our names
+Shapes = Mapping[str, tuple[int, ...]]  # by our names
 MAX_DEPTH = 3  # of nested containers that are searched for state dicts
 COUNTER = "num_batches_tracked"  # of a batch norm: counts training steps, does not change features
 
@@ -52,56 +51,45 @@ def load_network(path: str | Path, name: str | None = None, **options: Any) -> t
     """
     torch = need("torch", "a checkpoint", TORCH)
     states, about = _state_dicts(Path(path))
-    reading = _best_reading(path, states)
-    kind = reading.layout.network
+    state, names, options_of_shapes, layout, fit = _best_reading(path, states)
+    kind = layout.network
     if name not in (None, kind):
         raise ValueError(f"{path} holds a {kind}, not a {name}")
     # A file of `handful train` stores more options than shapes can show; if they contradict, the shapes count.
     stored = about.get("options") if about.get("network") == kind else None
-    network = build(kind, **((stored if isinstance(stored, dict) else {}) | reading.options | options))
-    tensors = {
-        own: value for own, value in network.state_dict().items() if own.endswith(COUNTER)
-    }  # old files lack them
-    for own, in_file in reading.names.items():
-        array = reading.state[in_file]  # copied: it is a view of the file
+    network = build(kind, **((stored if isinstance(stored, dict) else {}) | options_of_shapes | options))
+    # Old files lack the counters.
+    tensors = {own: value for own, value in network.state_dict().items() if own.endswith(COUNTER)}
+    for own, in_file in names.items():
+        array = state[in_file]  # copied: it is a view of the file
         tensors[own] = torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
     try:
         network.load_state_dict(tensors)
     except RuntimeError as error:
         raise ValueError(f"{path} does not fit the {kind}: {one_line(str(error), 500)}") from None
-    used = set(reading.names.values())
-    unused = [name for name in reading.state if name not in used]
-    loaded = Loaded(len(reading.names), unused, reading.prefix, reading.layout.name, reading.place)
-    return network.eval(), kind, loaded
+    return network.eval(), kind, fit
 
 
-class _Reading(NamedTuple):
-    """A state dict under one prefix in one layout."""
-
-    place: str
-    prefix: str
-    layout: Layout
-    names: dict[str, str]  # our name -> name in the file
-    state: State
-    options: dict[str, Any]  # of the network, as far as shapes and names tell
-
-
-def _best_reading(path: str | Path, states: dict[str, State]) -> _Reading:
+def _best_reading(
+    path: str | Path, states: dict[str, State]
+) -> tuple[State, dict[str, str], dict[str, Any], Layout, Loaded]:
     """Try every state dict with every prefix in every layout, and return the reading in which most names fit."""
-    best: _Reading | None = None
+    best = None
     for place, state in states.items():
         prefixes = {name[: match.end()] for name in state for match in re.finditer(r"\.|^", name)}
         for prefix, layout in product(sorted(prefixes, key=lambda text: (len(text), text)), LAYOUTS):
-            names: dict[str, str] = {}
+            names: dict[str, str] = {}  # ours -> in the file
             for name in state:
-                if name.startswith(prefix) and (match := re.fullmatch(layout.pattern, name[len(prefix) :])):
-                    names.setdefault(layout.ours(match), name)
+                if name.startswith(prefix) and (own := layout.own_name(name[len(prefix) :])):
+                    names.setdefault(own, name)
             try:
-                options = _READERS[layout.network]({own: tuple(state[name].shape) for own, name in names.items()})
+                options = _READERS[layout.network]({own: state[name].shape for own, name in names.items()})
             except KeyError:  # a required parameter is missing
                 continue
-            if options is not None and (best is None or len(names) > len(best.names)):
-                best = _Reading(place, prefix, layout, names, state, options | layout.options)
+            if options is not None and (best is None or len(names) > len(best[1])):
+                used = set(names.values())
+                fit = Loaded(len(names), [name for name in state if name not in used], prefix, layout.code, place)
+                best = state, names, options | layout.options, layout, fit
     if best is None:
         raise ValueError(
             f"{path} holds none of the supported networks ({', '.join(NETWORKS)}): export it to ONNX with the code "
@@ -123,11 +111,11 @@ def _state_dicts(path: Path) -> tuple[dict[str, State], dict[str, Any]]:
     def search(container: Any, place: str, depth: int) -> None:
         if not isinstance(container, Mapping) or depth > MAX_DEPTH:
             return
-        items = [(key, value) for key, value in container.items() if isinstance(key, str)]
-        arrays = {key: value for key, value in items if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"}
-        if arrays:
-            states[place] = arrays
-        for key, value in items:
+        items = {key: value for key, value in container.items() if isinstance(key, str)}
+        is_array = {key: isinstance(value, np.ndarray) and value.dtype.kind in "fiub" for key, value in items.items()}
+        if any(is_array.values()):
+            states[place] = {key: value for key, value in items.items() if is_array[key]}
+        for key, value in items.items():
             search(value, f"{place}.{shortened(key)}".removeprefix("."), depth + 1)
 
     search(content, "", 0)
@@ -149,7 +137,7 @@ def _safetensors(path: Path) -> tuple[State, dict[str, Any]]:
         raise ValueError(f"{path} cannot be read as safetensors: {error}") from None
     try:
         return arrays, dict(json.loads(text))
-    except (TypeError, ValueError, RecursionError):  # written by another program
+    except (TypeError, ValueError):  # written by another program
         return arrays, {}
 
 
@@ -170,52 +158,55 @@ def _pickled(path: Path) -> Any:
 
 
 class Layout(NamedTuple):
-    """The parameter names of one published code, and how to turn them into ours."""
+    """The parameter names of one published code, and what they are here."""
 
-    name: str  # of the published code
+    code: str
     network: str
-    pattern: str  # matches a whole published name
-    ours: Callable[[re.Match[str]], str]
+    names: dict[str, str]  # a pattern of whole published names -> our name, with \\1 for the first group
     options: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
-
-def _resnet12_block(match: re.Match[str]) -> str:
-    return f"layer{int(match[1]) + 1}.0.{match[2].replace('shortcut', 'downsample')}"
-
-
-def _wrn_of_feat(match: re.Match[str]) -> str:
-    if match[1] is None:
-        return match[0]
-    return f"block{match[1]}.layer.{match[2]}.{match[3].replace('shortcut.0', 'convShortcut')}"
+    def own_name(self, name: str) -> str | None:
+        """Return our name of a parameter; None if it is not one of this code's network."""
+        matches = ((re.fullmatch(pattern, name), own) for pattern, own in self.names.items())
+        return next((match.expand(own) for match, own in matches if match), None)
 
 
-def _conv4_block(match: re.Match[str], first: int = 0) -> str:
-    return f"blocks.{int(match[1]) - first}.{_PARTS[match[2].removeprefix('trunk.')]}.{match[3]}"
+def _of_blocks(count: int, names: dict[str, str]) -> dict[str, str]:
+    """Return the names of all blocks: {0} stands for the number of a block from 0, {1} for that from 1."""
+    return {
+        name.format(block, block + 1): own.format(block, block + 1)
+        for block in range(count)
+        for name, own in names.items()
+    }
 
-
-_PARTS = {"C": "conv", "BN": "bn", "0": "conv", "1": "bn"}
-_same: Callable[[re.Match[str]], str] = re.Match.group
 
 # If two layouts fit equally well, the first is used.
 LAYOUTS = (
-    Layout("FEAT, RFS, MetaOptNet", "resnet12", r"layer[1-4]\.\d+\..+", _same),
-    Layout("Meta-Baseline", "resnet12", r"(layer[1-4])\.((?!\d).+)", lambda match: f"{match[1]}.0.{match[2]}"),
-    Layout("EASY", "resnet12", r"layers\.([0-3])\.(.+)", _resnet12_block),
-    Layout("S2M2", "wrn28_10", r"block\d\.layer\.\d+\..+|conv1\.(?:weight|bias)|bn1\..+", _same),
-    Layout("FEAT, RFS", "wrn28_10", r"layer([1-3])\.(\d+)\.(.+)|(?:conv1|bn1)\..+", _wrn_of_feat),
-    Layout("handful", "conv4", r"blocks\.[0-3]\..+", _same),
-    Layout("FEAT", "conv4", r"encoder\.encoder\.([0-3])\.([01])\.(.+)", _conv4_block, {"pool": "max"}),
-    Layout("Prototypical Networks", "conv4", r"encoder\.([0-3])\.([01])\.(.+)", _conv4_block),
-    # Each of its parameters has two names.
-    Layout("S2M2, A Closer Look", "conv4", r"trunk\.([0-3])\.(C|BN|trunk\.[01])\.(.+)", _conv4_block),
-    Layout(
-        "RFS",
-        "conv4",
-        r"layer([1-4])\.([01])\.([^.]+)",
-        partial(_conv4_block, first=1),
-        {"pool": "mean", "halvings": 3},
-    ),
-)
+    Layout("FEAT, RFS, MetaOptNet", "resnet12", {r"(layer[1-4]\.\d+\..+)": r"\1"}),
+    Layout("Meta-Baseline", "resnet12", {r"(layer[1-4])\.((?!\d).+)": r"\1.0.\2"}),
+    Layout("EASY", "resnet12", _of_blocks(4, {
+        r"layers\.{0}\.shortcut(.+)": r"layer{1}.0.downsample\1", r"layers\.{0}\.(.+)": r"layer{1}.0.\1",
+    })),
+    Layout("S2M2", "wrn28_10", {r"(block\d\.layer\.\d+\..+|conv1\.(?:weight|bias)|bn1\..+)": r"\1"}),
+    Layout("FEAT, RFS", "wrn28_10", {
+        r"layer([1-3])\.(\d+)\.shortcut\.0(.+)": r"block\1.layer.\2.convShortcut\3",
+        r"layer([1-3])\.(\d+)\.(.+)": r"block\1.layer.\2.\3", r"((?:conv1|bn1)\..+)": r"\1",
+    }),
+    Layout("handful", "conv4", {r"(blocks\.[0-3]\..+)": r"\1"}),
+    Layout("FEAT", "conv4", _of_blocks(4, {
+        r"encoder\.encoder\.{0}\.0(.+)": r"blocks.{0}.conv\1", r"encoder\.encoder\.{0}\.1(.+)": r"blocks.{0}.bn\1",
+    }), {"pool": "max"}),
+    Layout("Prototypical Networks", "conv4", _of_blocks(4, {
+        r"encoder\.{0}\.0(.+)": r"blocks.{0}.conv\1", r"encoder\.{0}\.1(.+)": r"blocks.{0}.bn\1",
+    })),
+    Layout("S2M2, A Closer Look", "conv4", _of_blocks(4, {  # each of its parameters has two names
+        r"trunk\.{0}\.(?:C|trunk\.0)(\..+)": r"blocks.{0}.conv\1",
+        r"trunk\.{0}\.(?:BN|trunk\.1)(\..+)": r"blocks.{0}.bn\1",
+    })),
+    Layout("RFS", "conv4", _of_blocks(4, {
+        r"layer{1}\.0(\.[^.]+)": r"blocks.{0}.conv\1", r"layer{1}\.1(\.[^.]+)": r"blocks.{0}.bn\1",
+    }), {"pool": "mean", "halvings": 3}),
+)  # fmt: skip
 
 
 def _resnet12(shapes: Shapes) -> dict[str, Any] | None:

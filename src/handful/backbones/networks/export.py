@@ -40,8 +40,6 @@ def export_onnx(
     Returns the largest difference between the two, as a share of the largest feature.
     """
     path = Path(path)
-    if path.suffix.lower() != ".onnx":
-        raise ValueError(f"{path}: the name of an ONNX file ends in .onnx")
     shape = len(preprocessing.mean), *preprocessing.size
     if shape[0] != (takes := getattr(network, "channels", shape[0])):
         raise ValueError(f"mean and std are of {shape[0]} channels, and the network takes {takes}")

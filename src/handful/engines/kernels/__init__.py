@@ -1,9 +1,9 @@
 """The kernels in C: a small shared library without Python's API, called on the memory of NumPy's arrays.
 
-It holds `descend`, `prepare` and `density`, each for float32 and float64, and on x86-64 for three levels of the
-processor. They do what the array code does, one task at a time with its features in the cache. A call releases Python's
-lock, and `handful.solving` distributes tasks over threads. `hatch_build.py` compiles the library when the package is
-installed. Without it, for torch, and with backend="array", the array code does the work.
+It holds `prepare`, `descend`, `density`, `hide` and `look`, for float32 and float64, and on x86-64 for three levels of
+the processor. They do what the array code does, one task at a time with its features in the cache. A call releases
+Python's lock, and `handful.solving` distributes tasks over threads. `hatch_build.py` compiles the library when the
+package is installed. Without it, for torch, and with backend="array", the array code does the work.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import ctypes
 from functools import cache
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from array_api_compat import is_numpy_array
@@ -23,13 +24,17 @@ TYPES = {"float32": "float", "float64": "double"}
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    """The library; None if it was not compiled, or for another platform."""
-    for file in sorted(Path(__file__).parent.glob("kernels.*")):
+    """The library; None if it was not compiled, or for another platform, or from other sources than are here."""
+    folder = Path(__file__).parent
+    for file in sorted(folder.glob("kernels.*")):
         if file.suffix in (".so", ".dll"):
             try:
-                return ctypes.CDLL(str(file))
-            except OSError:
+                library = ctypes.CDLL(str(file))
+                compiled_from = library.sources() & 0xFFFFFFFF
+            except (OSError, AttributeError):
                 return None
+            sources = crc32(b"".join(source.read_bytes() for source in sorted(folder.glob("*.[ch]"))))
+            return library if compiled_from == sources else None
     return None
 
 

@@ -27,10 +27,12 @@ static int level_of_processor(void) { return 0; }
 #endif
 
 #if defined(_WIN32)
-__declspec(dllexport)
+#define EXPORT __declspec(dllexport)
 #else
-__attribute__((visibility("default")))
+#define EXPORT __attribute__((visibility("default")))
 #endif
-int level(void) {
-    return level_of_processor();
-}
+
+EXPORT int level(void) { return level_of_processor(); }
+
+/* A checksum of the files that this library was compiled from: with other arguments a call would crash. */
+EXPORT unsigned sources(void) { return SOURCES; }

@@ -76,12 +76,3 @@ def published(dataset: str) -> dict[str, str]:
     """
     lists = _content("classes.json").get(dataset, {})
     return {name: split for split, names in lists.items() for name in names}
-
-
-def cub_split(classes: list[str]) -> dict[str, str]:
-    """Return {class: split} by the rule of Chen et al. (2019).
-
-    Of the sorted classes every second one is base; the others are val and novel in turn.
-    """
-    turns = ("base", "val", "base", "novel")
-    return {name: turns[i % 4] for i, name in enumerate(sorted(classes))}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from handful.backbones.folders import LITTER, Skipped
 from handful.backbones.pictures import find_pictures
-from handful.training.datasets.catalogue import cub_split, published
+from handful.training.datasets.catalogue import published
 from handful.training.datasets.gathering import Part, from_files
 from handful.training.datasets.picture_set import SPLITS
 from handful.utils.csv_file import records
@@ -40,40 +40,29 @@ def read_split_file(path: Path) -> dict[str, str]:
     splits: dict[str, str] = {}
     try:
         text = read_text(path, JSON_BYTES)
-        for name, word in _json_pairs(text) if path.suffix.lower() == ".json" else _csv_pairs(text):
-            split = NAMES.get(word.strip().lower())
+        if path.suffix.lower() == ".json":
+            pairs = [(str(name), word) for word, names in parse_json(text, "it").items() for name in names]
+        else:
+            pairs = [_pair(line, cells) for line, cells in records(text, ",") if any(cells)]
+        for name, word in pairs[1:] if pairs[:1] == [("class", "split")] else pairs:
+            split = NAMES.get(word.lower())
             if split is None:
-                raise ValueError(
-                    f"class {in_brief(name)} has the split {in_brief(word)}: {', '.join(SPLITS)} are splits"
-                )
+                raise ValueError(f"class {in_brief(name)} has the split {in_brief(word)}, not {', '.join(SPLITS)}")
             if splits.setdefault(name, split) != split:
                 raise ValueError(
-                    f"class {in_brief(name)} is in {splits[name]} and in {split}: a class belongs to one split"
+                    f"class {in_brief(name)} is in {splits[name]} and {split}: a class belongs to one split"
                 )
         if not splits:
             raise ValueError('it names no class: give {"base": [classes], ...} or lines of class,split')
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{path} cannot be used as splits: {error}") from None
     return splits
 
 
-def _json_pairs(text: str) -> list[tuple[str, str]]:
-    content = parse_json(text, "it")
-    if not all(isinstance(names, list) for names in content.values()):
-        raise ValueError('{"base": [classes], "val": [...], "novel": [...]} is needed')
-    return [(str(name), split) for split, names in content.items() for name in names]
-
-
-def _csv_pairs(text: str) -> list[tuple[str, str]]:
-    pairs: list[tuple[str, str]] = []
-    for line, cells in records(text, ","):
-        row = [cell.strip() for cell in cells]
-        if not any(row) or (not pairs and list(map(str.lower, row)) == ["class", "split"]):
-            continue
-        if len(row) != 2:
-            raise ValueError(f"line {line} has {len(row)} cells: two are needed, class,split")
-        pairs.append((row[0], row[1]))
-    return pairs
+def _pair(line: int, cells: list[str]) -> tuple[str, str]:
+    if len(cells) != 2:
+        raise ValueError(f"line {line} has {len(cells)} cells: two are needed, class,split")
+    return cells[0].strip(), cells[1].strip()
 
 
 # ---- class folders
@@ -119,7 +108,14 @@ def read_class_folders(path: Path, dataset: str, own_splits: dict[str, str] | No
         )
     splits = own_splits or published(dataset)
     if dataset == "cub" and not splits and not any(split for split, _, _ in folders):
-        splits = _split_of_birds(root, [name for _, name, _ in folders if CUB_CLASS.fullmatch(name)])
+        birds = [name for _, name, _ in folders if CUB_CLASS.fullmatch(name)]
+        if len(birds) != 200:
+            raise ValueError(
+                f"{root} has {len(birds)} folders like 001.Black_footed_Albatross, but CUB has 200, and the split "
+                "depends on their order: unpack all of it, or give a split file"
+            )
+        turns = ("base", "val", "base", "novel")  # the rule of Chen et al. (2019)
+        splits = {name: turns[i % 4] for i, name in enumerate(sorted(birds))}
     files: dict[str, list[tuple[str, Path]]] = {split: [] for split in SPLITS}  # one after the other in the result
     skipped: list[Skipped] = []
     unsplit: list[str] = []
@@ -151,70 +147,47 @@ def read_class_folders(path: Path, dataset: str, own_splits: dict[str, str] | No
     return [from_files(pictures, split) for split, pictures in files.items() if pictures], skipped
 
 
-def _split_of_birds(root: Path, classes: list[str]) -> dict[str, str]:
-    if len(classes) != 200:
-        raise ValueError(
-            f"{root} has {len(classes)} folders like 001.Black_footed_Albatross, but CUB has 200, and the split "
-            "depends on their order: unpack all of it, or give a split file"
-        )
-    return cub_split(classes)
-
-
 # ---- lists of pictures
 
 
-def split_lists(path: Path) -> dict[str, Path]:
-    """Return {split: CSV file} of train.csv, val.csv and test.csv, in the folder or in a usual subfolder."""
-    for folder in (path, path / "split", path / "splits", path / "csv_files"):
+def find_lists(path: Path, dataset: str) -> dict[str, Path]:
+    """Return {split: CSV file} of train.csv, val.csv and test.csv of miniImageNet, in the folder or in split/."""
+    for folder in (path, path / "split", path / "splits") if dataset == "miniimagenet" else ():
         lists = {split: folder / f"{name}.csv" for name, split in NAMES.items() if (folder / f"{name}.csv").is_file()}
-        if lists:
+        if lists and any(WNID.fullmatch(label) for _, label in _rows(next(iter(lists.values())))[:1]):
             return lists
     return {}
 
 
-def lists_are_of_imagenet(path: Path) -> bool:
-    """Return whether the folder has lists whose first label is one of ImageNet."""
-    first = next(iter(split_lists(path).values()), None)
-    return first is not None and any(WNID.fullmatch(label) for _, label in _rows(first)[:1])
-
-
-def read_lists(path: Path) -> list[Part]:
-    """Read miniImageNet from lists of filename,label. Pictures are in images/, in the folder, or in class folders."""
+def read_lists(lists: dict[str, Path], dataset: str, wanted: set[str]) -> tuple[list[Part], list[Skipped]]:
+    """Read lists of filename,label. Pictures are in images/, in the folder, or in class folders."""
     parts = []
-    for split, listing in split_lists(path).items():
-        files = [(label, _listed_file(path, name, label, listing)) for name, label in _rows(listing)]
-        if not files:
-            raise ValueError(f"{listing} lists no picture: rows of filename,label are needed")
+    for split, listing in lists.items():
+        above = (listing.parent, listing.parent.parent)
+        files = []
+        for name, label in _rows(listing):
+            places = [folder / inside for folder in above for inside in ("images", ".", label, f"images/{label}")]
+            file = next((place / name for place in places if os.path.isfile(place / name)), None)
+            if file is None or {Path(name).name, Path(label).name} != {name, label}:
+                what = f"{in_brief(name)} of class {in_brief(label)}"
+                raise ValueError(f"{listing} lists {what}, but it is not in {places[0]}, nor beside the list")
+            files.append((label, file))
         parts.append(from_files(files, split))
-    return parts
+    return parts, []
 
 
 def _rows(listing: Path) -> list[tuple[str, str]]:
     """The filename and the label of each line."""
-    rows = []
     try:
-        lines = records(read_text(listing, MAX_LIST_BYTES), ",", blanks=True)
-        columns = next(lines, (1, []))[1]
-        name, label = (
-            next((columns.index(c) for c in names if c in columns), None)
-            for names in (("filename", "image_name"), ("label", "class_name"))
-        )
-        if name is None or label is None:
-            raise ValueError(f"its columns are {in_brief(', '.join(columns))}: filename and label are needed")
-        for line, cells in lines:
-            if cells and (max(name, label) >= len(cells) or not cells[name] or not cells[label]):
-                raise ValueError(f"line {line} lacks a filename or a label")
-            rows += [(cells[name], cells[label])] if cells else []
+        lines = [
+            (line, cells) for line, cells in records(read_text(listing, MAX_LIST_BYTES), ",", blanks=True) if cells
+        ]
+        columns = lines[0][1] if lines else []
+        if not {"filename", "label"} <= set(columns) or len(lines) < 2:
+            raise ValueError("rows below the names of two columns, filename and label, are needed")
+        if short := [line for line, cells in lines if len(cells) < len(columns)]:
+            raise ValueError(f"line {short[0]} lacks a filename or a label")
     except ValueError as error:
         raise ValueError(f"{listing} cannot be used as a list of pictures: {error}") from None
-    return rows
-
-
-def _listed_file(path: Path, name: str, label: str, listing: Path) -> Path:
-    what = f"{in_brief(name)} of class {in_brief(label)}"
-    if Path(name).name != name or Path(label).name != label:
-        raise ValueError(f"{listing} names {what}: plain names are needed, not paths")
-    for place in (path / "images" / name, path / name, path / label / name, path / "images" / label / name):
-        if os.path.isfile(place):  # also says no to a name that no file can have
-            return place
-    raise ValueError(f"{listing} lists {what}, but it is not in {path / 'images'}, nor in {path}")
+    name, label = columns.index("filename"), columns.index("label")
+    return [(cells[name], cells[label]) for _, cells in lines[1:]]

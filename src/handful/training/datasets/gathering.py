@@ -21,6 +21,7 @@ from PIL import Image
 
 from handful.backbones.folders import Skipped
 from handful.backbones.pictures import BadPicture, decode, read
+from handful.backbones.preprocessing import Preprocessing
 from handful.training.datasets.picture_set import PictureSet
 from handful.utils.cache_folder import cache_folder
 from handful.utils.files import scratch, write_whole
@@ -54,44 +55,15 @@ def from_files(files: Sequence[tuple[str, Path]], split: str) -> Part:
     return Part([label for label, _ in files], split, lambda: paths, paths)
 
 
-@dataclass
-class Preparation:
-    """Crop the middle and resize to `size` x `size`, as `Preprocessing` does. Pictures of that size do not change."""
-
-    size: int
-    crop: float | None = None  # the share of the largest middle square; None: the whole picture, resized
-    is_ink: bool = False  # black drawings on white: one channel, resized without overshooting
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.size <= 1024:
-            raise ValueError(f"size is {self.size!r}: a whole number of pixels between 1 and 1024 is needed")
-        self.shape = self.size, self.size, 1 if self.is_ink else 3
-        self.interpolation = "bilinear" if self.is_ink else "bicubic"  # its name in `Preprocessing`
-
-    def picture(self, image: Image.Image) -> np.ndarray:
-        """Return an RGB picture as uint8 [size, size, C]."""
-        if self.is_ink:
-            image = image.convert("L")
-        if image.size != (self.size, self.size):
-            w, h = image.size
-            x = y = 0.0
-            if self.crop is not None:
-                side = self.crop * min(w, h)
-                x, y = (w - side) / 2, (h - side) / 2
-            how = Image.Resampling[self.interpolation.upper()]
-            image = image.resize((self.size, self.size), how, box=(x, y, w - x, h - y), reducing_gap=3.0)
-        return np.asarray(image).reshape(self.shape)
-
-
 def gather(
-    name: str, parts: Sequence[Part], how: Preparation, skipped: Sequence[Skipped], progress: Progress
+    name: str, parts: Sequence[Part], how: Preprocessing, skipped: Sequence[Skipped], progress: Progress
 ) -> PictureSet:
     """Join the parts in order. Pictures that cannot be read are skipped and listed in the result."""
     labels = np.array([label for part in parts for label in part.labels], dtype=str)
     splits = np.repeat([part.split for part in parts], [len(part.labels) for part in parts])
     if not len(labels):
         raise ValueError(f"{name}: no picture was found")
-    shape = (len(labels), *how.shape)
+    shape = (len(labels), *_shape(how))
     bad: dict[int, Skipped] = {}  # by row
     blocks = _blocks(parts, how, bad, progress)
     has_encoded = any(part.is_encoded for part in parts)
@@ -109,18 +81,24 @@ def gather(
     )  # fmt: skip
 
 
+def _shape(how: Preprocessing) -> tuple[int, int, int]:
+    return *how.size, len(how.mean)
+
+
 def _blocks(
-    parts: Sequence[Part], how: Preparation, bad: dict[int, Skipped], progress: Progress
+    parts: Sequence[Part], how: Preprocessing, bad: dict[int, Skipped], progress: Progress
 ) -> Iterator[np.ndarray]:
     """Yield blocks of prepared pictures, [k, size, size, C]. Pictures that cannot be read are added to `bad`."""
-    whole = replace(how, crop=None)  # pictures of arrays were cropped before
+    shape = _shape(how)
+    whole = replace(how, crop=None)  # for pictures of that size; those of arrays were cropped before
 
     def prepared(picture: str | bytes | np.ndarray, name: str) -> np.ndarray | BadPicture:
         try:
             if isinstance(picture, np.ndarray):
-                return whole.picture(Image.fromarray(picture))
+                return whole.resized(Image.fromarray(picture))
             data = picture if isinstance(picture, bytes) else read(picture)[0]
-            return how.picture(decode(data, name, at_least=DECODE_SCALE * how.size))
+            image = decode(data, name, at_least=DECODE_SCALE * shape[0])
+            return (whole if image.size == shape[:2] else how).resized(image)
         except BadPicture as error:
             return error
         except MemoryError:
@@ -136,7 +114,7 @@ def _blocks(
                 )
             for start in range(0, len(pictures), BLOCK_PICTURES):
                 block: Any = pictures[start : start + BLOCK_PICTURES]
-                if isinstance(block, np.ndarray) and block.shape[1:] == how.shape:
+                if isinstance(block, np.ndarray) and block.shape[1:] == shape:
                     yield block
                 else:
                     names = [
@@ -147,7 +125,7 @@ def _blocks(
                     failures = {i: row for i, row in enumerate(rows, done) if isinstance(row, BadPicture)}
                     bad.update({i: Skipped(row.path, row.reason) for i, row in failures.items()})
                     good = [row for row in rows if isinstance(row, np.ndarray)]
-                    yield np.stack(good) if good else np.empty((0, *how.shape), np.uint8)
+                    yield np.stack(good) if good else np.empty((0, *shape), np.uint8)
                 done += len(block)
                 progress(done, total)
             del pictures
@@ -156,7 +134,7 @@ def _blocks(
 # ---- the cache
 
 
-def _key(parts: Sequence[Part], how: Preparation) -> str:
+def _key(parts: Sequence[Part], how: Preprocessing) -> str:
     """Return a key that depends on the names, sizes and times of the files, and on the preparation."""
     digest = hashlib.blake2b(f"{CACHE_VERSION} {asdict(how)}".encode(), digest_size=12)
     for part in parts:
@@ -171,10 +149,7 @@ def _key(parts: Sequence[Part], how: Preparation) -> str:
 def _cached_pixels(
     name: str, blocks: Iterator[np.ndarray], shape: tuple[int, ...], bad: dict[int, Skipped]
 ) -> np.ndarray:
-    """Return the pixels from the cache, memory-mapped; write them first if needed. In memory if writing fails.
-
-    The file has a row for each picture. Those of pictures that cannot be read are left over at its end.
-    """
+    """Return the pixels from the cache, memory-mapped; unreadable pictures leave rows over at its end."""
     path = cache_folder() / "pictures" / f"{name}.npy"
     notes = path.with_suffix(".json")
     with suppress(OSError, ValueError, TypeError):

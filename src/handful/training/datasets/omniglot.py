@@ -8,49 +8,42 @@ from __future__ import annotations
 
 import os
 import zipfile
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-from PIL import Image
 
 from handful.backbones.folders import Skipped
 from handful.backbones.pictures import find_pictures
-from handful.training.datasets.gathering import Part, Preparation, from_files
-from handful.training.datasets.picture_set import PictureSet
+from handful.training.datasets.gathering import Part, from_files
+from handful.training.datasets.pickled import as_published
 
 SIDE = 105
 PACKED = ("packed", "labels", "split")  # arrays of the .npz
-SPLITS = {"background": "base", "evaluation": "novel"}
+SPLITS = {"images_background": "base", "images_evaluation": "novel"}
 
 
-def halves(path: Path) -> dict[str, Path]:
+def find_halves(path: Path, dataset: str) -> dict[str, Path]:
     """Return {split: folder or zip file} of the halves that exist in `path`, or of `path` itself."""
-    paths = {}
-    for half, split in SPLITS.items():
-        name = f"images_{half}"
-        candidates = [file for file in (path / name, path / f"{name}.zip") if file.exists()]
-        candidates += [path] if path.name in (name, f"{name}.zip") else []
-        if candidates:
-            paths[split] = candidates[0]
-    return paths
+    found: dict[str, Path] = {}
+    for half, split in SPLITS.items() if dataset == "omniglot" else ():
+        for file in (path / half, path / f"{half}.zip", path):
+            if file.exists() and file.name in (half, f"{half}.zip"):
+                found.setdefault(split, file)
+    return found
 
 
-def read_omniglot(path: Path) -> tuple[list[Part], list[Skipped]]:
-    """Return the parts of the two folders or zip files, and the skipped files."""
+def read_halves(halves: dict[str, Path], dataset: str, wanted: set[str]) -> tuple[list[Part], list[Skipped]]:
+    """Read the two folders or zip files."""
     parts, skipped = [], []
-    for split, source in halves(path).items():
+    for split, source in halves.items():
         if source.is_file():
             parts.append(_zipped(source, split))
             continue
-        pictures, passed = find_pictures(source, within=path)
+        pictures, passed = find_pictures(source, within=source.parent)
         skipped += passed
         named = [(picture.relative_to(source).parts, picture) for picture in pictures]
         parts.append(from_files([("/".join(p[:2]), picture) for p, picture in named if len(p) == 3], split))
-    if not parts:
-        raise ValueError(
-            f"{path} has no images_background or images_evaluation, as folders or .zip, and is not an .npz of packed "
-            "drawings: see `handful train --list-datasets --dataset omniglot`"
-        )
     return parts, skipped
 
 
@@ -70,33 +63,31 @@ def _zipped(path: Path, split: str) -> Part:
     return Part(["/".join(places[name][1:3]) for name in names], split, load, [os.fspath(path)])
 
 
-def is_packed(path: Path) -> bool:
-    """Return whether this is an .npz of packed drawings."""
-    if path.suffix != ".npz" or not zipfile.is_zipfile(path):
-        return False
+def find_packed(path: Path, dataset: str) -> Path | None:
+    """Return the path if it is an .npz of packed drawings."""
+    if dataset != "omniglot" or path.suffix != ".npz" or not zipfile.is_zipfile(path):
+        return None
     with zipfile.ZipFile(path) as archive:
-        return {f"{name}.npy" for name in PACKED} <= set(archive.namelist())
+        return path if {f"{name}.npy" for name in PACKED} <= set(archive.namelist()) else None
 
 
-def read_packed(path: Path, how: Preparation, wanted: set[str]) -> PictureSet:
-    """Read the .npz; drawings are unpacked and resized one by one, 30 microseconds each."""
-    try:
+def read_packed(path: Path, dataset: str, wanted: set[str]) -> tuple[list[Part], list[Skipped]]:
+    """Read the .npz."""
+    parts = []
+    with as_published(path):
         with np.load(path, allow_pickle=False) as arrays:
             packed, labels, halves_of = (arrays[name] for name in PACKED)
-        if packed.dtype != np.uint8 or packed.shape[1:] != ((SIDE**2 + 7) // 8,):
+        if packed.dtype != np.uint8 or packed.shape[1:] != ((SIDE**2 + 7) // 8,) or len(packed) != len(halves_of):
             raise ValueError(f"`packed` is {packed.dtype} of shape {packed.shape}: uint8 [drawings, 1379] is needed")
-        if labels.dtype.kind != "U" or not labels.shape == halves_of.shape == (len(packed),):
-            raise ValueError(f"`labels` and `split` must be names, one for each of {len(packed)} drawings")
-        if unknown := sorted(set(halves_of.tolist()) - set(SPLITS)):
-            raise ValueError(f"`split` has {str(unknown[0])!r}: background and evaluation are known")
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is damaged, or not an .npz of packed drawings: {error}") from None
-    splits = np.array([SPLITS[half] for half in halves_of.tolist()], dtype=str)
-    rows = np.flatnonzero(np.isin(splits, list(wanted)))
-    if not len(rows):
-        raise ValueError(f"{path} has no split {' or '.join(sorted(wanted))}: there is {', '.join(np.unique(splits))}")
-    pixels = np.empty((len(rows), *how.shape), np.uint8)
-    for i, row in enumerate(rows):
-        ink = np.unpackbits(packed[row], count=SIDE**2).reshape(SIDE, SIDE)
-        pixels[i] = how.picture(Image.fromarray((1 - ink) * np.uint8(255)))
-    return PictureSet("omniglot", pixels, labels[rows], splits[rows], (), how.interpolation, how.crop)
+        for half, split in SPLITS.items():
+            rows = np.flatnonzero(halves_of == half.removeprefix("images_"))
+            if len(rows):
+                load = partial(_unpacked, packed[rows])
+                parts.append(Part(labels[rows].tolist(), split, load, [os.fspath(path)], is_encoded=False))
+    return parts, []
+
+
+def _unpacked(packed: np.ndarray) -> np.ndarray:
+    """Return drawings, black on white, uint8 [n, 105, 105]."""
+    ink = np.unpackbits(packed, axis=1, count=SIDE**2).reshape(-1, SIDE, SIDE)
+    return (1 - ink) * np.uint8(255)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from handful.backbones.folders import Skipped
 from handful.training.datasets.catalogue import published
 from handful.training.datasets.class_folders import NAMES
 from handful.training.datasets.gathering import Part
@@ -34,7 +35,7 @@ CIFAR_100 = ("train", "test", "meta")
 ADVICE = "get the file from where it was published, or use folders of pictures"
 
 
-def files_of(path: Path, dataset: str) -> dict[str, Path]:
+def find_files(path: Path, dataset: str) -> dict[str, Path]:
     """Return {split: file} of the data set's files in a folder, or of one file."""
     candidates = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
     files: dict[str, Path] = {}
@@ -46,16 +47,16 @@ def files_of(path: Path, dataset: str) -> dict[str, Path]:
     return {split: files[split] for split in SPLITS if split in files}
 
 
-def read_files(files: dict[str, Path], dataset: str, wanted: set[str]) -> list[Part]:
+def read_files(files: dict[str, Path], dataset: str, wanted: set[str]) -> tuple[list[Part], list[Skipped]]:
     """Return one part for each file. Files of other splits are not opened if their names show the split."""
     parts = []
     for split, file in files.items():
         is_cache = "cache" in file.name.lower()
         if split in wanted or is_cache:
             read = _tiered if dataset == "tieredimagenet" else _cache if is_cache else _data_and_labels
-            with _as_published(file):
+            with as_published(file):
                 parts.append(read(file, split))
-    return parts
+    return parts, []
 
 
 def _cache(path: Path, split: str) -> Part:
@@ -101,29 +102,29 @@ def _tiered(path: Path, split: str) -> Part:
         return _part(path, labels, split, pixels[..., ::-1] if is_specific else pixels)
 
     def load() -> Sequence[bytes]:
-        with _as_published(path):
+        with as_published(path):
             items = load_plain(path, ADVICE)
             return [item if isinstance(item, bytes) else np.asarray(item).tobytes() for item in items]
 
     return Part(labels, split, load, [os.fspath(path), os.fspath(labels_file)])
 
 
-def cifar_root(path: Path) -> Path | None:
+def cifar_root(path: Path, dataset: str) -> Path | None:
     """Return the folder with the three files of CIFAR-100, if there is one."""
-    roots = (path, path / "cifar-100-python")
+    roots = (path, path / "cifar-100-python") if dataset in ("cifar-fs", "fc100") else ()
     return next((root for root in roots if all((root / name).is_file() for name in CIFAR_100)), None)
 
 
-def read_cifar_100(path: Path, dataset: str) -> list[Part]:
+def read_cifar_100(path: Path, dataset: str, wanted: set[str]) -> tuple[list[Part], list[Skipped]]:
     """Read CIFAR-100 as published for Python, train and test together, with the class split of the data set."""
     split_of = published(dataset)
-    with _as_published(path / "meta"):
+    with as_published(path / "meta"):
         classes = [_name(name) for name in _content(path / "meta")["fine_label_names"]]
         if sorted(classes) != sorted(split_of):
             raise ValueError("it does not name the 100 classes of CIFAR-100")
     arrays, labels = [], []
     for file in (path / "train", path / "test"):
-        with _as_published(file):
+        with as_published(file):
             content = _content(file)
             arrays.append(content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
             labels += [classes[number] for number in content["fine_labels"]]
@@ -133,11 +134,11 @@ def read_cifar_100(path: Path, dataset: str) -> list[Part]:
         rows = np.flatnonzero(splits == split)
         load = partial(pixels.__getitem__, rows)
         parts.append(Part([labels[i] for i in rows], split, load, [os.fspath(path / "train")], is_encoded=False))
-    return parts
+    return parts, []
 
 
 @contextmanager
-def _as_published(path: Path) -> Iterator[None]:
+def as_published(path: Path) -> Iterator[None]:
     """Name the file in an error about its content: it may be cut off, or of another kind."""
     try:
         yield

@@ -53,15 +53,11 @@ class PictureSet:
     def __post_init__(self) -> None:
         shape = self.pixels.shape
         if self.pixels.dtype != np.uint8 or len(shape) != 4 or shape[3] not in (1, 3):
-            raise ValueError(
-                f"{self.name}: pixels are {self.pixels.dtype} of shape {shape}: uint8 [pictures, height, width, 1 or 3]"
-                " is needed"
-            )
+            needed = "uint8 [pictures, height, width, 1 or 3] is needed"
+            raise ValueError(f"{self.name}: pixels are {self.pixels.dtype} of shape {shape}: {needed}")
         if not len(self.labels) == len(self.splits) == shape[0]:
-            raise ValueError(
-                f"{self.name}: {shape[0]} pictures, {len(self.labels)} labels and {len(self.splits)} splits: "
-                "one of each is needed for each picture"
-            )
+            counts = f"{shape[0]} pictures, {len(self.labels)} labels and {len(self.splits)} splits"
+            raise ValueError(f"{self.name}: {counts}: one of each is needed for each picture")
         split_of: dict[str, str] = {}
         for name, split in sorted(set(zip(self.labels.tolist(), self.splits.tolist(), strict=True))):
             if split not in SPLITS:

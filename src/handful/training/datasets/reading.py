@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from handful.backbones.folders import Skipped
+from handful.backbones.preprocessing import Preprocessing
 from handful.training.datasets.catalogue import dataset_info, list_datasets, published
 from handful.training.datasets.class_folders import (
     CUB_CLASS,
     WNID,
     class_folders,
     class_root,
-    lists_are_of_imagenet,
+    find_lists,
     read_class_folders,
     read_lists,
     read_split_file,
-    split_lists,
 )
-from handful.training.datasets.gathering import Preparation, Progress, gather
-from handful.training.datasets.omniglot import halves, is_packed, read_omniglot, read_packed
-from handful.training.datasets.pickled import PATTERNS, cifar_root, files_of, read_cifar_100, read_files
+from handful.training.datasets.gathering import Progress, gather
+from handful.training.datasets.omniglot import find_halves, find_packed, read_halves, read_packed
+from handful.training.datasets.pickled import cifar_root, find_files, read_cifar_100, read_files
 from handful.training.datasets.picture_set import SPLITS, PictureSet
 
+# The published forms besides class folders: what finds the files of a data set in a path, and what reads what was found
+FORMS: tuple[tuple[Callable[[Path, str], Any], Callable[..., Any]], ...] = (
+    (find_packed, read_packed),
+    (find_halves, read_halves),
+    (find_files, read_files),
+    (cifar_root, read_cifar_100),
+    (find_lists, read_lists),
+)
 CROPS = {"cub": 84 / 96, "folder": 1.0}  # other sets are resized without cropping, as in their papers
 ARCHIVE_SUFFIXES = (".tgz", ".gz")
 MAX_LISTED_FILES = 20
@@ -75,66 +82,51 @@ def read_pictures(
     if dataset is None:
         dataset = "folder" if split_file is not None and path.is_dir() else recognise(path)
     info = dataset_info(dataset)
-    how = Preparation(info.size if size is None else size, CROPS.get(dataset), is_ink=dataset == "omniglot")
-    files = files_of(path, dataset)
-    root = cifar_root(path) if dataset in ("cifar-fs", "fc100") else None
-    own_splits = None if split_file is None else read_split_file(Path(split_file))
-    if own_splits is not None and (files or root or dataset == "omniglot"):
-        raise ValueError(f"a split file is for folders of class folders, and {path} has its own split: leave it out")
-    skipped: list[Skipped] = []
-    if dataset == "omniglot" and is_packed(path):
-        return read_packed(path, how, wanted)
-    if dataset == "omniglot":
-        parts, skipped = read_omniglot(path)
-    elif files:
-        parts = read_files(files, dataset, wanted)
-    elif root is not None:
-        parts = read_cifar_100(root, dataset)
-    elif path.is_file():
+    side, c = info.size if size is None else size, info.channels
+    way = "bilinear" if c == 1 else "bicubic"  # drawings do not overshoot
+    how = Preprocessing((side, side), (0.0,) * c, (1.0,) * c, way, CROPS.get(dataset))
+    read, files = _found(path, dataset) if split_file is None else (None, None)
+    if read is not None:
+        parts, skipped = read(files, dataset, wanted)
+    elif path.is_file() or dataset == "omniglot":
         raise ValueError(
-            f"{path} is not a file of {dataset}: `handful train --list-datasets --dataset {dataset}` says what is read"
+            f"{path} is not what is read of {dataset}: see `handful train --list-datasets --dataset {dataset}`"
         )
-    elif dataset == "miniimagenet" and own_splits is None and split_lists(path):
-        parts = read_lists(path)
     else:
+        own_splits = None if split_file is None else read_split_file(Path(split_file))
         parts, skipped = read_class_folders(path, dataset, own_splits)
-    available = {part.split for part in parts} or set(files)
-    if not wanted & available:
-        raise ValueError(
-            f"{path} has no split {' or '.join(sorted(wanted))}: there is {', '.join(sorted(available)) or 'none'}"
-        )
+    available = [
+        split
+        for split in SPLITS
+        if split in {part.split for part in parts} | set(files if isinstance(files, dict) else ())
+    ]
+    if not wanted & set(available):
+        raise ValueError(f"{path} has no split {' or '.join(sorted(wanted))}: there is {', '.join(available)}")
     return gather(dataset, [part for part in parts if part.split in wanted], how, skipped, progress)
+
+
+def _found(path: Path, dataset: str) -> tuple[Any, Any]:
+    """Return what reads the data set in this path, and the files that it reads; None if there are none."""
+    found = ((read, find(path, dataset)) for find, read in FORMS)
+    return next(((read, files) for read, files in found if files), (None, None))
 
 
 def recognise(path: Path) -> str:
     """Return the name of the data set in this path; raise ValueError if it cannot be recognised."""
-    if is_packed(path) or halves(path):
-        return "omniglot"
-    for name in PATTERNS:
-        if files_of(path, name):
-            return name
-    if path.is_file():
-        raise ValueError(f"{path} is not a file of a known data set: {SEE_LIST}")
-    if cifar_root(path):
-        raise ValueError(f"{path} is CIFAR-100, of which cifar-fs and fc100 are two splits: say which, as dataset")
-    if lists_are_of_imagenet(path):
-        return "miniimagenet"
-    for root in (class_root(path, "cub"), class_root(path, "miniimagenet")):
-        classes = {name for _, name, _ in class_folders(root)}
-        if classes and all(CUB_CLASS.fullmatch(name) for name in classes):
-            return "cub"
-        for name in ("miniimagenet", "tieredimagenet"):
-            if classes == set(published(name)):
-                return name
-        if classes and all(WNID.fullmatch(name) for name in classes):
-            raise ValueError(
-                f"{path} has {len(classes)} classes of ImageNet: say miniimagenet, tieredimagenet or folder, as dataset"
-            )
-    if set(published("fc100")) == {name for _, name, _ in class_folders(class_root(path, "fc100"))}:
-        raise ValueError(f"{path} has the classes of CIFAR-100: say cifar-fs or fc100, as dataset")
-    if next(class_folders(path), None) is None:
+    names = [info.name for info in list_datasets()]
+    found = [name for name in names if _found(path, name)[0]]
+    if not found and path.is_dir():
+        classes = {name: {label for _, label, _ in class_folders(class_root(path, name))} for name in names}
+        found = [name for name in names if classes[name] and classes[name] == set(published(name))]
+        found += ["cub"] if classes["cub"] and all(map(CUB_CLASS.fullmatch, classes["cub"])) else []
+        if not found and classes["folder"] and all(map(WNID.fullmatch, classes["miniimagenet"])):
+            found = ["miniimagenet", "tieredimagenet", "folder"]  # some classes of ImageNet
+        found = found or ["folder"] * bool(classes["folder"])
+    if not found:
         raise ValueError(f"{path} has neither class folders nor files of a known data set: {SEE_LIST}")
-    return "folder"
+    if len(found) > 1:
+        raise ValueError(f"{path} can be read as {' or '.join(found)}: say which, as dataset")
+    return found[0]
 
 
 def check_copy(path: Path, name: str | None = None, *, progress: Progress) -> dict[str, Any]:

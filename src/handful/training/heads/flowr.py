@@ -42,10 +42,7 @@ def class_moments(features: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, 
 
 
 def discriminants(features: np.ndarray, codes: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return W [D, size] and the mean of the embedded class means [size].
-
-    W whitens the shrunk covariance within classes, and diagonalises that of the class means.
-    """
+    """Return W [D, size] and the mean of the embedded class means [size]."""
     principal = np.linalg.svd(features, full_matrices=False)[2][:size].T if size < features.shape[1] else np.eye(size)
     means, _, within = class_moments(features @ principal, codes)
     mean_variance = max(float(np.trace(within)) / size, FLOOR)

@@ -76,11 +76,7 @@ class Tasks(NamedTuple):
 
 
 class TaskSampler:
-    """Draws batches of random tasks from the items whose code is one of these classes.
-
-    `handful.features.draw` draws the tasks of the benchmark one by one, so that each is the same on every machine. Here
-    a batch of tasks takes a few array operations, because learning needs many.
-    """
+    """Draws batches of random tasks of these classes, faster than `handful.features.draw`: learning needs many."""
 
     def __init__(self, codes: np.ndarray, classes: np.ndarray, ways: int, outlier_ways: int, queries: int) -> None:
         self.ways, self.outlier_ways, self.queries = ways, min(outlier_ways, len(classes) - ways), queries
@@ -120,10 +116,7 @@ def cross_entropy(scores: Scores, known: int, truth: np.ndarray) -> Any:
 
 
 def one_class_loss(scores: Scores, known: int, truth: np.ndarray) -> Any:
-    """The binary cross-entropy of all pairs of a query and a class, plus that of the outlier scores.
-
-    `scores` are logits [B, Q, N] and outlier scores [B, Q]. Positives and negatives have equal weight in both terms.
-    """
+    """The binary cross-entropy of all pairs of a query and a class, plus that of the outlier scores."""
     logits, outlier_scores = scores
     return pair_loss(logits, truth) + _balanced(
         -_log(outlier_scores), -_log(1 - outlier_scores), as_like(truth < 0, logits)
@@ -143,10 +136,7 @@ def start_tasks(items: BaseItems, rng: np.random.Generator) -> list[Tasks]:
 
 
 def start_rejection(scores_of_tasks: Iterable[tuple[Any, Tasks]]) -> np.ndarray:
-    """The threshold r [1] at which outlier scores, made with r = 0, have the mean that they should have.
-
-    At this r the cross-entropy of the outlier scores has no slope.
-    """
+    """The threshold r [1] at which the cross-entropy of outlier scores, made with r = 0, has no slope."""
     scores, unknown = [], []
     for outlier_scores, batch in scores_of_tasks:
         is_unknown = batch.truth < 0

@@ -30,11 +30,7 @@ START, LEARNING = 3, 4  # streams of random numbers
 
 
 class HeadTasks:
-    """Tasks of base classes to learn from, and tasks of other classes for validation.
-
-    The others are those of `validation`, or a quarter of the base classes. `mean` is subtracted from features before
-    they are scaled to length 1.
-    """
+    """Tasks of base classes to learn from; tasks of `validation`, or of a quarter of the base classes, to validate."""
 
     def __init__(
         self,
@@ -75,10 +71,7 @@ class HeadTasks:
         self.validation_tasks = [validation_sampler.draw(rng, VALIDATION_TASKS, n) for n in self.shots]
 
     def validate(self, head: Head, arrays: Arrays, features: np.ndarray | None = None) -> dict[str, float]:
-        """Return accuracy and AUROC, in percent, on the held-out classes, and the heat with the best AUROC.
-
-        `features` are prepared features of the same items, of another network.
-        """
+        """Return accuracy and AUROC on the held-out classes, and the best heat; `features` are of another network."""
         heats = (1.0,) if head.temperature is None else HEAT_FACTORS
         results_by_heat: dict[float, list[dict[str, np.ndarray]]] = {heat: [] for heat in heats}
         items = self.items.features if features is None else features

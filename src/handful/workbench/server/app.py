@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from hashlib import blake2b
 from importlib.resources import files
 from pathlib import PurePath
 from typing import Annotated, Any
+from uuid import uuid4
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from handful.project import edits, views
 from handful.project.live import LiveProject, formats_of
+from handful.project.pile import Source, open_below
 from handful.project.refusal import Refusal
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import Guard
 from handful.workbench.server.serve import new_app, router
 from handful.workbench.server.solve import add_solve
-from handful.workbench.server.thumbnails import Thumbnails
 from handful.workbench.server.uploads import receive_uploads
 
 CONTENT_TYPES = {
@@ -42,6 +46,11 @@ Search = Annotated[str, Query(max_length=500, description="Part of the name, or 
 Similar = Annotated[int | None, Query(ge=0, lt=2**53, description="An item: the most similar ones come first.")]
 Write = Callable[..., Any]  # await write(function, ...)
 
+THUMBNAIL_FOLDER = "thumbnails"
+JPEG_START = b"\xff\xd8\xff"  # the first bytes of a JPEG
+MAX_THUMBNAIL_BYTES = 8 * 2**20  # of one thumbnail
+SIZES_PX = (96, 160, 320, 1024)
+DECODER_SLOTS = threading.BoundedSemaphore(2)  # pictures decoded at a time: each may take 360 MB
 HEARTBEAT_S = 15.0  # of an event stream
 MIN_GAP_S = 0.1  # between two events: a progress bar need not move more often
 
@@ -81,9 +90,9 @@ def _add_items(api: APIRouter, project: LiveProject) -> None:
         """Everything that the page shows beside the items: classes, run, job, steps."""
         return JSONResponse(project.summary())
 
-    @api.get("/skipped", response_model=list[of.Skipped])
+    @api.get("/skipped", response_model=list[dict[str, str]])
     def get_skipped() -> Any:
-        """Files that are not in the pile, and why."""
+        """Files that are not in the pile: the `name` of each, and the `reason`."""
         return [{"name": name, "reason": reason} for name, reason in project.state.skipped]
 
     @api.get("/items", response_model=of.Page)
@@ -136,10 +145,83 @@ def _add_items(api: APIRouter, project: LiveProject) -> None:
         data = thumbnails.get(item, state.pile.origins[row], state.pile.names[row], size)
         return Response(data, media_type="image/jpeg", headers={"cache-control": "private, max-age=86400, immutable"})
 
-    @api.post("/upload", response_model=of.Uploaded)
+    @api.post("/upload", response_model=dict[str, Any])
     async def upload(request: Request) -> Any:
-        """Pictures, or .txt files, as multipart/form-data: 200 files of 50 MB at most."""
+        """Pictures, or .txt files, as multipart/form-data: 200 files of 50 MB at most.
+
+        `added` is how many; `refused` has the `name` of each other file and the `reason`.
+        """
         return JSONResponse(await receive_uploads(project, request))
+
+
+# ---- small pictures: decoded within limits and encoded again, so that no other data is sent
+
+
+class Thumbnails:
+    """JPEGs in the folder of the project, made at the first request, and made again if the picture has changed."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def get(self, item: int, origin: str, name: str, size: int) -> bytes:
+        """Return the picture of an item as a small JPEG, from the folder of thumbnails or made now."""
+        from handful.backbones.pictures import BadPicture, thumbnail
+
+        if size not in SIZES_PX:
+            raise Refusal(f"pictures come in sizes {', '.join(map(str, SIZES_PX))}: ask for one of these", 400)
+        try:
+            descriptor = self.source.open(origin, name)
+        except (OSError, ValueError):
+            raise Refusal("the file of this picture is not in the opened folder: put it back there", 404) from None
+        try:  # this open file is used from here on, even if the name leads to another one now
+            status = os.fstat(descriptor)
+            mark = blake2b(f"{status.st_size} {status.st_mtime_ns}".encode(), digest_size=6).hexdigest()
+            stored_name = PurePath(THUMBNAIL_FOLDER, str(size), f"{item % 256:02x}", f"{item}-{mark}.jpg")
+            if data := self._read(stored_name):
+                return data
+            with DECODER_SLOTS:
+                data = thumbnail(name, size, opener=lambda _: os.dup(descriptor))
+        except BadPicture as error:
+            raise Refusal(f"the picture {error.reason}", 404) from None
+        finally:
+            os.close(descriptor)
+        self._write(stored_name, data)
+        return data
+
+    def size_of(self, origin: str, name: str) -> tuple[int, int]:
+        """Width and height; 0 where there is no picture."""
+        from handful.backbones.pictures import BadPicture, picture_size
+
+        try:
+            return picture_size(name, opener=lambda _: self.source.open(origin, name))
+        except BadPicture:
+            return 0, 0
+
+    def _read(self, name: PurePath) -> bytes:
+        """A stored thumbnail, or b"". The folder may come from anyone, so it is read with the same care."""
+        try:
+            with open(open_below(self.source.project, str(name)), "rb") as file:
+                data = file.read(MAX_THUMBNAIL_BYTES + 1)
+        except OSError:
+            return b""
+        return data if data.startswith(JPEG_START) and len(data) <= MAX_THUMBNAIL_BYTES else b""
+
+    def _write(self, name: PurePath, data: bytes) -> None:
+        """Store a thumbnail if possible. It is not synced to the disk, because it can be made again."""
+        path = self.source.project / name
+        part = path.with_name(f".{uuid4().hex}.part")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if os.path.realpath(path.parent) != os.path.join(os.path.realpath(self.source.project), name.parent):
+                return  # a link in the project's folder leads elsewhere: nothing is written there
+            part.write_bytes(data)
+            os.replace(part, path)
+        except OSError:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+
+
+# ---- labels, groups, runs
 
 
 def _add_labels(api: APIRouter, project: LiveProject, write: Write) -> None:
@@ -237,16 +319,19 @@ def _add_runs(api: APIRouter, project: LiveProject, write: Write) -> None:
         """The run that is shown; null before the first one."""
         return None if project.state.run is None else views.describe_run(project.state)
 
-    @api.get("/runs", response_model=list[of.StoredRun])
+    @api.get("/runs", response_model=list[dict[str, Any]])
     def get_runs() -> Any:
-        """The runs that undo and redo lead to: two of them can be compared."""
+        """The runs that undo and redo lead to: the `id` of each, when it was `made`, and whether it `is_shown`."""
         return JSONResponse(views.describe_runs(project))
 
-    @api.get("/compare", response_model=of.Comparison)
+    @api.get("/compare", response_model=dict[str, Any])
     def get_comparison(
         first: Annotated[int, Query(ge=1, lt=2**53)], second: Annotated[int, Query(ge=1, lt=2**53)]
     ) -> Any:
-        """How many items moved from each class to each other one."""
+        """How many items are the `same` at two runs, how many `moved`, and the `moves`: `count`, `from`, `to`.
+
+        An item that had a label by a person counts with that label.
+        """
         return JSONResponse(views.compare(project, first, second))
 
     @api.post("/threshold", response_model=of.Run)
@@ -255,9 +340,9 @@ def _add_runs(api: APIRouter, project: LiveProject, write: Write) -> None:
         await write(edits.set_threshold, body.threshold)
         return views.describe_run(project.state)
 
-    @api.get("/histogram", response_model=of.Histogram)
+    @api.get("/histogram", response_model=dict[str, Any])
     def histogram() -> Any:
-        """How many items have which outlier score, for the slider of the threshold."""
+        """How many items are `known` and `unknown` in each bin of outlier scores, its `edges`, and the `threshold`."""
         return JSONResponse(project.state.last_run().histogram())
 
     @api.get("/map", response_model=dict[str, list[float]])
@@ -265,9 +350,9 @@ def _add_runs(api: APIRouter, project: LiveProject, write: Write) -> None:
         """The place of each item on the map, `ids`, `x` and `y`: similar items are near each other."""
         return JSONResponse(views.places(project.state))
 
-    @api.post("/export", response_model=of.Exported)
+    @api.post("/export", response_model=dict[str, Any])
     def export_labels(body: of.ExportRequest) -> Any:
-        """Write the labels as files, into a new or empty folder."""
+        """Write the labels as `files` into a new or empty `folder`; `missing` is how many could not be copied."""
         from handful.project.export_files import export  # here: it brings scikit-learn, which takes two seconds
 
         formats = body.formats
@@ -338,9 +423,13 @@ def _without_progress(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_checks(api: APIRouter, project: LiveProject, write: Write) -> None:
-    @api.get("/check", response_model=of.Check)
+    @api.get("/check", response_model=dict[str, Any])
     def get_check(count: Annotated[int, Query(ge=1, le=MAX_PAGE_ITEMS)] = FIRST_SAMPLE) -> Any:
-        """Items of the run that a person should look at, to find out how many labels are right."""
+        """Items of the `run` that a person should look at, to find out how many labels are right, in their `order`.
+
+        `answers` has each `item` that has one and its `answer`: a class, 0 for none of them, -1 for a wrong label.
+        `usable` is how many of them POST /check/use would make labels of.
+        """
         return JSONResponse(views.describe_check(project, count))
 
     @api.post("/check", response_model=of.Run)

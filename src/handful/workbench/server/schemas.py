@@ -185,26 +185,6 @@ class Run(BaseModel):
     counts: Annotated[dict[str, int], Field(description="Items labelled, unknown, and changed since the run before.")]
 
 
-class StoredRun(BaseModel):
-    """A run that can be compared with another one."""
-
-    id: int
-    made: str
-    is_shown: bool
-
-
-class Comparison(BaseModel):
-    """What moved between two runs. An item that had a label by a person counts with that label."""
-
-    first: int
-    second: int
-    same: int
-    moved: int
-    moves: Annotated[
-        list[dict[str, int]], Field(description="The `count` of items that moved `from` a class `to` another one.")
-    ]
-
-
 class Job(BaseModel):
     """The job in the background and its progress."""
 
@@ -270,34 +250,6 @@ class Page(BaseModel):
     items: list[Item]
 
 
-class Skipped(BaseModel):
-    """A file that was skipped, and why."""
-
-    name: str
-    reason: str
-
-
-class Check(BaseModel):
-    """The items to look at, in the order in which to ask, and all answers so far."""
-
-    run: int
-    order: list[int]
-    answers: Annotated[
-        list[dict[str, int]],
-        Field(description="`item` and `answer`: a class, 0 for none of them, -1 for a wrong label."),
-    ]
-    usable: Annotated[int, Field(description="How many answers POST /check/use would make labels of.")]
-
-
-class Histogram(BaseModel):
-    """The outlier scores of known and unknown items, counted in bins."""
-
-    edges: list[float]
-    known: list[int]
-    unknown: list[int]
-    threshold: float
-
-
 class Group(BaseModel):
     """Unknown items that look alike."""
 
@@ -308,21 +260,6 @@ class Group(BaseModel):
     examples: Annotated[int, Field(description="How many of them become examples, unless a request says how many.")]
     representative: int
     items: list[int]
-
-
-class Exported(BaseModel):
-    """The folder and the files that were written."""
-
-    folder: str
-    files: list[str]
-    missing: Annotated[int, Field(description="Files that could not be copied, because they are gone.")]
-
-
-class Uploaded(BaseModel):
-    """How many files were added, and which were refused."""
-
-    added: int
-    refused: list[Skipped]
 
 
 class Solved(BaseModel):

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import os
 import signal
 import sqlite3
-from contextlib import suppress
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from errno import ENAMETOOLONG
-from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,6 @@ from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import JSON, TENSORS
 
 MAX_REQUESTS = 4  # one is solved, the others wait
-PROCESS_NAME = "handful-solver"
 REQUEST_BODY = {
     "requestBody": {
         "required": True,
@@ -82,17 +83,16 @@ def status_and_sentence(error: Exception) -> tuple[int, str]:
 
 
 def end_solvers() -> None:
-    """End the processes that solve, because the server ends."""
+    """End the process that solves: the server ends, or nobody waits for the answer."""
     for process in multiprocessing.active_children():
-        if process.name == PROCESS_NAME:
-            process.kill()
+        process.kill()
 
 
 class SolveQueue:
     """Requests are solved one after the other, in one process, which is started when it is needed."""
 
     def __init__(self) -> None:
-        self._solver: Solver | None = None
+        self._pool: ProcessPoolExecutor | None = None
         self._requests = 0  # whose body has arrived
         self._turn = asyncio.Lock()
 
@@ -113,29 +113,33 @@ class SolveQueue:
             raise Refusal(f"{MAX_REQUESTS} requests are being solved, the limit: try again when one is done", 503)
 
     async def _ask(self, body: bytes, request: Request) -> bytes:
-        solver, self._solver = self._solver or Solver(), None
+        pool, self._pool = self._pool or ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin), None
         kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-        asking = asyncio.ensure_future(run_in_threadpool(solver.ask, kind, body))
+        asking = asyncio.ensure_future(_in_process(pool, kind, body))
         leaving = asyncio.ensure_future(_disconnected(request))
         try:
             await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
                 raise Refusal("the client left before its answer was ready")
             status, answer = asking.result()
-            self._solver = solver
-        except (EOFError, OSError):
+            self._pool = pool
+        except BrokenProcessPool:
             raise Refusal(
                 "the solving process has ended: the server was stopped, or memory ran out; send fewer rows at once", 503
             ) from None
         finally:
             leaving.cancel()
-            if self._solver is None:
-                solver.end()
-                with suppress(Exception):  # the thread ends as well
-                    await asking
+            if self._pool is None:
+                asking.cancel()
+                end_solvers()
         if status != 200:
-            raise Refusal(answer.decode(errors="replace"), status)
-        return answer
+            raise Refusal(answer, status)
+        return answer.encode()
+
+
+async def _in_process(pool: ProcessPoolExecutor, kind: str, body: bytes) -> tuple[int, str]:
+    # In a thread, because the first one starts the process
+    return await asyncio.wrap_future(await run_in_threadpool(pool.submit, answer_of, kind, body))
 
 
 async def _disconnected(request: Request) -> None:
@@ -144,47 +148,19 @@ async def _disconnected(request: Request) -> None:
         await asyncio.sleep(0.1)
 
 
-class Solver:
-    """One process, started at its first request."""
-
-    def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, self._far_end = context.Pipe()
-        self._process = context.Process(target=work, args=(self._far_end,), name=PROCESS_NAME, daemon=True)
-        self._is_ended = False
-
-    def ask(self, kind: str, body: bytes) -> tuple[int, bytes]:
-        """Return the status and the answer. It blocks: call it in a thread."""
-        if self._process.pid is None:
-            self._process.start()
-            self._far_end.close()
-        if self._is_ended:  # while it was started
-            self._process.kill()
-        self._pipe.send_bytes(kind.encode())
-        self._pipe.send_bytes(body)
-        return int(self._pipe.recv_bytes()), self._pipe.recv_bytes()
-
-    def end(self) -> None:
-        """Kill the process; a thread that waits for its answer gets EOFError."""
-        self._is_ended = True
-        if self._process.pid is not None:
-            self._process.kill()
-
-
 # ---- in that process
 
 
-def work(requests: Connection) -> None:
-    """Answer requests until the other end of the pipe is closed."""
+def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then ends this process
-    while True:
-        try:
-            kind, body = requests.recv_bytes().decode(), requests.recv_bytes()
-            status, answer = answer_of(kind, body)
-            requests.send_bytes(b"%d" % status)
-            requests.send_bytes(answer.encode())
-        except (EOFError, OSError):
-            return
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()  # a server that is killed cannot end this process
+    os._exit(0)
 
 
 def answer_of(kind: str, body: bytes) -> tuple[int, str]:
