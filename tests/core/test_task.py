@@ -99,8 +99,7 @@ REFUSALS = [  # the beginning of the sentence, and what it is the answer to
     (r"^support is empty.*: it has no items", task([], [])),
     (r"^support is empty, shape \(6, 0\): it has no features", task(np.empty((6, 0)), query=np.empty((9, 0)))),
     (r"^support is empty, shape \(0, 6, 8\): it has no tasks", task(np.empty((0, 6, 8)), query=np.empty((0, 9, 8)))),
-    *[(rf"^query has {len(shape)} dimensions, shape .*: rows of features are needed", task(query=np.ones(shape)))
-      for shape in ((8,), (1, 1, 9, 8))],
+    (r"^query has 1 dimensions, shape .*: rows of features are needed", task(query=np.ones(8))),
     (r"^query is missing", lambda: solve(SUPPORT, LABELS, None)),
     (r"^query is not a rectangular table of numbers", task(*short(6, LABELS, [[1.0, 2.0], [3.0]]))),
     *[(r"^query is not a rectangular table of numbers: it holds text. Convert", task(*short(6, LABELS, text)))
@@ -114,7 +113,6 @@ REFUSALS = [  # the beginning of the sentence, and what it is the answer to
     (r"^support has 8 features per item and query has 7: .*same backbone", task(query=QUERY[:, :7])),
     (r"^support has shape \(2, 6, 8\) and query \(3, 9, 8\): ",
      task(SUPPORTS, LABEL_ROWS, np.concatenate([QUERIES, QUERIES[:1]]))),
-    (r"^support has shape \(2, 6, 8\) and query \(9, 8\): ", task(SUPPORTS, LABEL_ROWS)),
     # labels
     *[(rf"^support label 2 is ({said}), which means unlabelled or unknown", task(labels=labels))
       for labels, said in MISSING_LABELS],
@@ -123,7 +121,6 @@ REFUSALS = [  # the beginning of the sentence, and what it is the answer to
     (r"^labels are of several types or of an unknown label type \(bytes\)", task(labels=np.array([b"a"] * 6))),
     (r"^labels are a single NoneType: give a list", lambda: solve(SUPPORT, None, QUERY, method="eol")),
     (r"^labels are not one for each item", task(labels=[[0], [0, 1]])),
-    (r"^labels have dtype datetime64", task(labels=np.array(["2020-01-01"] * 6, dtype="datetime64[D]"))),
     (r"^label 1180591620717411303424 does not fit a 64-bit integer", task(labels=[2**70] * 3 + [1] * 3)),
     (r"^labels have shape \(6, 1\) but there are 6 support items: .*\(6,\)", task(labels=LABELS[:, None])),
     (r"^labels have shape \(6, 2\) but there are 2 tasks of 6 .*\(2, 6\)", task(SUPPORTS, LABEL_ROWS.T, QUERIES)),

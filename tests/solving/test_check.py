@@ -36,15 +36,10 @@ def said(truth, rows):
 
 def facts(answers, truth):
     """Precision, share, missed and the precision of each class, counted."""
-    labels = answers.labels
+    labels, is_unknown = answers.labels, truth == "unknown"
     has_label = labels != "unknown"
     by_class = {name: np.mean(truth[labels == name] == name) for name in CLASSES if (labels == name).any()}
-    return (
-        np.mean(truth[has_label] == labels[has_label]),
-        np.mean(truth == "unknown"),
-        np.mean(truth[has_label] == "unknown"),
-        by_class,
-    )
+    return np.mean((truth == labels)[has_label]), np.mean(is_unknown), np.mean(is_unknown[has_label]), by_class
 
 
 # ---- which items are asked
@@ -242,10 +237,7 @@ def test_bins_of_a_large_pile_count_as_its_items_would_one_by_one():
     slopes, effects = rng.normal(size=(2, 400)), rng.normal(size=(400, 4))
     prior = UNKNOWN_PRIOR
     common = np.clip(rng.standard_t(prior.shift_df, 400) * prior.shift_scale, -8, 8)
-    logits = (
-        (prior.slope * np.exp(prior.slope_sd * slopes[0]))[:, None] * beliefs.unknown_odds
-        + common[:, None]
-        + prior.label_sd * effects[:, beliefs.group]
-    )
+    slope = prior.slope * np.exp(prior.slope_sd * slopes[0])
+    logits = slope[:, None] * beliefs.unknown_odds + common[:, None] + prior.label_sd * effects[:, beliefs.group]
     expected = expit(logits).sum(axis=1)
     assert drawn.unknown.sum(axis=1).mean() == pytest.approx(expected.mean(), rel=0.1)
