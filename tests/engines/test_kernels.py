@@ -232,14 +232,12 @@ def features(shape, dtype=np.float32):
 
 
 def prepared_alike(support, query, steps, base_mean=None, scale=None, tolerance=2e-6):
-    a, b = prepare_arrays(support, query, steps, base_mean, scale), prepare(support, query, steps, base_mean, scale)
-    arrays = [((x, y), name) for x, y, name in ((a.support, b.support, "support"), (a.query, b.query, "query"))]
-    assert [kind for kind, _ in b.steps] == [kind for kind, _ in a.steps]
-    for (x, y), name in [*arrays, *(((x, y), kind) for (kind, x), (_, y) in zip(a.steps, b.steps, strict=True))]:
-        assert (x.dtype, x.shape) == (y.dtype, y.shape)
-        np.testing.assert_allclose(
-            y, x, rtol=tolerance, atol=tolerance * max(1, np.abs(x).max(initial=0)), err_msg=name
-        )
+    both = (function(support, query, steps, base_mean, scale) for function in (prepare_arrays, prepare))
+    a, b = ([("support", one.support), ("query", one.query), *one.steps] for one in both)
+    for (kind, x), (kind_in_c, y) in zip(a, b, strict=True):
+        assert (kind_in_c, y.dtype, y.shape) == (kind, x.dtype, x.shape)
+        limit = tolerance * max(1, np.abs(x).max(initial=0))
+        np.testing.assert_allclose(y, x, rtol=tolerance, atol=limit, err_msg=kind)
 
 
 @needs_kernels
@@ -338,22 +336,16 @@ def test_a_solution_is_the_same_on_both_backends_and_at_every_level(at_level):
 
 @needs_kernels
 @pytest.mark.parametrize("outlier_share", ["auto", 0.3])
-def test_new_items_are_scored_alike_by_the_states_of_both(outlier_share):
-    support, labels, query = random_task(np.random.default_rng(5), 1, [4, 4, 4], 60, 40, np.float32)
-    states = [kdo(support, labels, query, outlier_share=outlier_share, backend=b).state for b in BACKENDS]
-    assert list(states[0]) == list(states[1])
-    for a, b in zip(*(score_new(state, query[:, :9] + np.float32(0.3)) for state in states), strict=True):
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-4)
-
-
-@needs_kernels
-@pytest.mark.parametrize("outlier_share", ["auto", 0.3])
-def test_a_pile_of_hardly_any_items(outlier_share):
-    for n_query in [0, 1, 2]:
-        support, labels, query = random_task(np.random.default_rng(7), 2, [2, 2], n_query, 20, np.float32)
+def test_a_pile_of_any_size_and_new_items_are_scored_alike_by_both(outlier_share):
+    for n_query in [0, 1, 2, 60]:
+        support, labels, query = random_task(np.random.default_rng(7), 2, [4, 2, 4], n_query, 40, np.float32)
         a, b = (kdo(support, labels, query, outlier_share=outlier_share, backend=backend) for backend in BACKENDS)
         assert b.outlier_scores.shape == (2, n_query)
         np.testing.assert_allclose(a.outlier_scores, b.outlier_scores, rtol=0, atol=1e-4)
+        assert list(a.state) == list(b.state)
+        new = [score_new(one.state, support + np.float32(0.3)) for one in (a, b)]
+        for x, y in zip(*new, strict=True):
+            np.testing.assert_allclose(x, y, rtol=0, atol=1e-4)
 
 
 # The evidence and the folds

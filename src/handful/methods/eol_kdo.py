@@ -33,7 +33,6 @@ from handful.core.parameters import Count, OutlierShare, Positive, Whole, inner_
 from handful.engines.density import OUTLIER_FLOOR
 from handful.engines.evidence import Evidence, describe, look, look_at_new
 from handful.engines.hidden import Hidden, hide_each
-from handful.engines.kernels import can_use
 from handful.engines.share import MAX_QUERIES
 from handful.engines.share_statistics import TRIED_SHARES, interpolate
 from handful.engines.verdict import judge, sharpened
@@ -125,8 +124,6 @@ def opinion(
     classes, p_unknown = (to_numpy(part).astype(np.float64) for part in first)
     state = {name: xp.stack([run.state[name] for run in runs], axis=1) for name in eol.INFO.state}
 
-    if not can_use(backend, query):
-        backend = "array"  # the kernels need what torch's products do not give: h that is symmetric to the last bit
     codes, h = to_numpy(codes), to_numpy(belief.end.h)
     evidence = look(h, codes, ways, p_unknown, classes, backend)
     share = np.array(np.broadcast_to(inner_share(belief.outlier_share), (len(h),)), np.float64)
