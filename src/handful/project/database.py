@@ -63,7 +63,6 @@ class NotWritten(ValueError):
         super().__init__(
             f"{str(path)!r} cannot be written ({reason}): see that the disk has space and that you may write there"
         )
-        self.reason = str(reason)
 
 
 @contextmanager
