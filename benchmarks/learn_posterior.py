@@ -4,7 +4,8 @@
     python benchmarks/learn_posterior.py --quick    # some seconds, two halves of the digits; into a temporary folder
 
 Every number is learned: nothing is chosen on the feature sets that it is judged on. The first opinion of the default
-method takes this posterior; `learn_verdict.py` learns what comes after it. share_posterior.json goes into handful/engines.
+method takes this posterior; `learn_verdict.py` learns what comes after it. share_posterior.json goes into
+handful/engines.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ For each share g that was tried, the log-odds that the true share is above g are
 
 The coefficients are the same for all g, for any number of classes, examples and items. They were learned from random
 piles of many feature sets (`benchmarks/learn_posterior.py`), so that the interval also holds for feature sets that were
-not used for learning: docs/explanation/outlier-share.md shows it. They are data, in share_posterior.json beside this file.
+not used for learning: docs/explanation/outlier-share.md shows it. They are data, in share_posterior.json.
 """
 
 from __future__ import annotations
