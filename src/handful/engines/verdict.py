@@ -7,8 +7,8 @@ among others (`handful.engines.evidence`), which are weighed by a logistic model
 
 with x the numbers of the item and y those of its pile. Its mean over the pile is one estimate of the share. Another one
 is the median of a posterior over shares, as in `handful.engines.share_posterior`, whose main number is that mean: it
-knows the pile as a whole, above all one without unknowns. z is shifted until the mean of P(unknown) is halfway between the
-two, which is then the estimate; the posterior gives the interval. A share that is told shifts z until the mean of
+knows the pile as a whole, above all one without unknowns. z is shifted until the mean of P(unknown) is halfway between
+the two, which is then the estimate; the posterior gives the interval. A share that is told shifts z until the mean of
 P(unknown) is that share. In piles of under 20 items the shift is smaller, and under five EOL and KDO decide alone.
 
 P(class | known) is raised to a power t and normalised again, because EOL and KDO are too sure where the features are
