@@ -179,13 +179,8 @@ def label(
         if undo:
             project.check_trust()
             Console(aside=as_json).print(f"Taken back: {project.undo()}.")
-        new: dict[str, Any] = {
-            "corrections": read_corrections(files),
-            "unknown": unknown,
-            "formats": formats,
-            "sort": sort,
-        }
-        run(project, as_json, partial(project.label, output=output, **new), output=output)
+        again = partial(project.label, corrections=read_corrections(files), unknown=unknown, formats=formats, sort=sort)
+        run(project, as_json, partial(again, output=output), output=output)
         return
     if undo:
         raise ValueError("--undo takes back what was said in a project: name it, as in: handful label out --undo")
@@ -237,11 +232,7 @@ def run(
     output: Path | None = None,
     address: str | None = None,
 ) -> None:
-    """Label a pile, write the results and print what happened.
-
-    label_pile: labels it, with the arguments `embedder` and `progress`. output: where the results go, if not into the
-    folder of the project.
-    """
+    """Call label_pile(embedder=, progress=) and print what happened; output: if not the folder of the project."""
     from handful.project.summary import EXPECTED_HEAD, expected_rows
 
     console, job, place = Console(aside=as_json), project.job, output or project.folder
@@ -284,9 +275,9 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
     from handful.project.summary import EXPECTED_HEAD, expected_rows
 
     console = Console(aside=as_json)
-    with ExitStack() as stack:
-        kept = "What is done so far is stored: the same command continues from there."
-        progress, engine = stack.enter_context(console.work("parts", kept)), None
+    kept = "What is done so far is stored: the same command continues from there."
+    with ExitStack() as stack, console.work("parts", kept) as progress:
+        engine = None
         if job.engine == "ray":
             from handful.utils.ray import map_on_ray
 
