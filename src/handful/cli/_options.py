@@ -42,10 +42,7 @@ def argument(text: str, default: Any = ..., **rules: Any) -> Any:
 
 
 def option(text: str, default: Any = None, *, names: Sequence[str] = (), panel: str | None = None, **rules: Any) -> Any:
-    """An option with this help, called as its parameter or by `names`. `rules` are those of `typer.Option`.
-
-    panel: its heading in --help.
-    """
+    """An option called as its parameter or by `names`; panel: its heading; `rules` are those of `typer.Option`."""
     return typer.Option(default, *names, help=text, rich_help_panel=panel, **rules)
 
 

@@ -186,10 +186,7 @@ def calibrate(items: Array, codes: np.ndarray, shots: tuple[int, ...], unknown: 
 
 
 def calibrations(base: Any, labels: np.ndarray, unknown: int) -> list[Array]:
-    """What `calibrate` gives for each task, as arrays [B, K], [B] and [B]; tasks of equal shots share it.
-
-    Results are stored for the next chunk of tasks, unless the preparation of the base items depends on the task.
-    """
+    """What `calibrate` gives each task, [B, K], [B] and [B]; stored unless the task prepares the base items."""
     mark = getattr(base, "mark", None)
     shots = [tuple(sorted(np.bincount(row).tolist(), reverse=True)) for row in labels]
     keys = [(mark or i, own, unknown) for i, own in enumerate(shots)]
@@ -208,10 +205,7 @@ def calibrations(base: Any, labels: np.ndarray, unknown: int) -> list[Array]:
 
 
 def p_values(calibration: Array, scores: Array) -> tuple[np.ndarray, np.ndarray]:
-    """p-values [B, n] of scores [B, n] by sorted calibration scores [B, K], and how far scores are in their gap.
-
-    The second array, from 0 to 1, grows with the score between two neighbouring calibration scores.
-    """
+    """p-values [B, n] of scores by sorted calibration scores [B, K], and how far scores are in their gap, 0 to 1."""
     c, s = (to_numpy(x).astype(np.float64) for x in (calibration, scores))
     count, n = c.shape[1], s.shape[1]
     order = np.argsort(np.concatenate([s, c], axis=1), axis=1, kind="stable")  # an item comes before an equal score

@@ -20,10 +20,7 @@ STATE = {"margin.support": "1 T D", "margin.unknown": "1 U D", "margin.scale": "
 
 
 def margin_state(scores: Array, support: Array, unknown: Array, query: Array) -> dict[str, Array]:
-    """What `add_margin` needs, learned from outlier scores [B, Q] of a pile and prepared features [B, ..., D].
-
-    Without a pile the scale is 1.
-    """
+    """What `add_margin` needs, by outlier scores [B, Q] and prepared features; without a pile the scale is 1."""
     xp = array_namespace(query)
     state = {"margin.support": unit(support), "margin.unknown": unit(unknown)}
     scale = xp.ones_like(support[:, 0, 0])

@@ -79,10 +79,7 @@ def find_clusters(features: Any, context: Any = None, detail: float = 0.0) -> Cl
 
 
 def clusters_of(features: Any, codes: np.ndarray, context: Any = None) -> Clusters:
-    """The clusters of the rows of features where somebody else has found them, numbered by their size.
-
-    codes: [n] the cluster of each, any numbers from 0; -1 for items in none. No row leaves its cluster.
-    """
+    """The clusters that somebody else has found, codes [n] from 0 and -1 for none: no row leaves its cluster."""
     x = np.asarray(features, np.float64)
     return _numbered(_smoothed(x, context)[0] if (codes >= 0).any() else x, codes)
 
