@@ -28,8 +28,8 @@ from handful.core.prepare import prepare
 from handful.core.task import Task
 from handful.engines.density import densities, kernels
 from handful.engines.neighbours import smooth
-from handful.engines.posterior import Posterior
 from handful.engines.share import MIN_ITEMS, PASSES, PREPARATION
+from handful.engines.share_posterior import Posterior
 from handful.engines.share_statistics import TRIED_SHARES, columns, measure
 from handful.features import FeatureTable, read
 

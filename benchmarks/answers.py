@@ -30,7 +30,7 @@ import handful
 from handful.core.arrays import unit
 from handful.core.checks import UNKNOWN
 from handful.core.metrics import figures, label_precision
-from handful.engines.posterior import Posterior, using
+from handful.engines.share_posterior import Posterior, using
 from handful.features import FeatureTable, read
 from handful.solving.ask import belief
 

@@ -31,7 +31,7 @@ from rich.progress import track
 
 import handful
 from handful.core.checks import UNKNOWN
-from handful.engines.posterior import Posterior, using
+from handful.engines.share_posterior import Posterior, using
 from handful.features import FeatureTable
 from handful.solving.check import WRONG, check_answers, draw_sample
 

@@ -1,10 +1,11 @@
 """Learn the posterior of the share of unknowns from a folder of feature sets, and judge it on those left out. ::
 
-    python benchmarks/learn_posterior.py FOLDER     # six minutes; writes learn_posterior.md and posterior.json
+    python benchmarks/learn_posterior.py FOLDER     # six minutes; writes learn_posterior.md and share_posterior.json
     python benchmarks/learn_posterior.py --quick    # some seconds, two halves of the digits; into a temporary folder
 
 Every number is learned: nothing is chosen on the feature sets that it is judged on. The first opinion of the default
-method takes this posterior; `learn_verdict.py` learns what comes after it. posterior.json goes into handful/engines.
+method takes this posterior; `learn_verdict.py` learns what comes after it. share_posterior.json goes into
+handful/engines.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def main() -> None:
     section = Section("Judged without its source", ("", "error in points", "interval holds, %"), rows)
     _report.show(console, section)
     about = {"piles": len(e), "feature sets": len(shown), "sources": len(set(map(source_of, shown)))}
-    weights = given.output / "posterior.json"
+    weights = given.output / "share_posterior.json"
     weights.write_text(posterior_as_json(Shown.join(list(shown.values())).learn(), about), "utf-8")
     notes = [_report.about(__doc__), f"{len(e)} piles. {_report.machine()}"]
     _report.write(console, given.output / "learn_posterior.md", "The posterior of the share", [section], [], notes)

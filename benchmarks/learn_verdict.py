@@ -39,8 +39,8 @@ from handful.core.metrics import auroc
 from handful.core.prepare import prepare
 from handful.engines import verdict
 from handful.engines.hidden import Hidden
-from handful.engines.posterior import Posterior, using
 from handful.engines.share import PREPARATION, Share
+from handful.engines.share_posterior import Posterior, using
 from handful.engines.share_statistics import TRIED_SHARES
 from handful.engines.verdict import (
     COLUMNS,

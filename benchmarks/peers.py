@@ -36,7 +36,7 @@ from rich.progress import track
 from handful.core.metrics import auroc, open_set_balanced_accuracy
 from handful.core.prepare import prepare
 from handful.core.task import Task
-from handful.engines.posterior import using
+from handful.engines.share_posterior import using
 from handful.features import FeatureTable, digits
 from handful.solving import solve
 

@@ -53,8 +53,8 @@ from handful.core.arrays import class_count, one_hot, unit
 from handful.core.metrics import mean_and_half_width
 from handful.core.prepare import prepare
 from handful.core.task import Task
-from handful.engines.posterior import using
 from handful.engines.share import of_task, sample
+from handful.engines.share_posterior import using
 from handful.engines.share_statistics import TRIED_SHARES
 from handful.features import FeatureTable, digits
 

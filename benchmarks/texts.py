@@ -31,7 +31,7 @@ from rich.progress import track
 import handful
 from handful.backbones import load_backbone
 from handful.core.metrics import auroc
-from handful.engines.posterior import using
+from handful.engines.share_posterior import using
 
 SEED = 5
 INTENTS = 6  # that are known

@@ -9,8 +9,8 @@ from sklearn.metrics import balanced_accuracy_score, f1_score, recall_score
 
 import handful
 from handful.core.task import Task
-from handful.engines import posterior as engine
-from handful.engines.posterior import Posterior
+from handful.engines import share_posterior as engine
+from handful.engines.share_posterior import Posterior
 from handful.engines.share_statistics import TRIED_SHARES
 from handful.features import digits
 from handful.solving.groups import Group

@@ -1,6 +1,5 @@
 """The command line, run as a user runs it: in a process of its own."""
 
-import csv
 import json
 import re
 import subprocess
@@ -42,24 +41,6 @@ def test_demo_says_what_happened_and_where_the_report_is(demo):
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
 
 
-def test_demo_tables_agree_with_each_other_and_with_its_words(demo):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    printed, folder = demo
-    rows = parquet.read_table(folder / "labels.parquet").to_pylist()
-    with (folder / "labels.csv").open() as file:
-        assert [str(row["label"]) for row in rows] == [row["label"] for row in csv.DictReader(file)]
-    assert f"It called {sum(row['label'] == -1 for row in rows)} unknown" in printed
-    for row in rows:
-        classes, p = {name: p for name, p in row.items() if re.match(r"p_\d", name)}, row["p_unknown"]
-        best = max(classes.values())
-        assert row["unknown"] == (row["label"] == -1) == (p > best * (1 - p))
-        assert sum(classes.values()) == pytest.approx(1, abs=1e-6)  # P(class | known)
-        assert max(classes, key=classes.get) == f"p_{row['closest']}"
-        assert row["confidence"] == pytest.approx(p if row["unknown"] else best * (1 - p), abs=1e-6)
-    order = sorted(rows, key=lambda row: row["outlier_score"])
-    assert [row["p_unknown"] for row in order] == sorted(row["p_unknown"] for row in rows)
-
-
 def test_demo_for_machines_is_one_json_document_and_reproducible(tmp_path):
     first, second = (handful("demo", "--json", "--tasks", 5, "-o", tmp_path / str(i)) for i in range(2))
     a, b = json.loads(first.stdout), json.loads(second.stdout)
@@ -88,14 +69,6 @@ def test_what_is_wrong_is_said_in_a_sentence(tmp_path):
     assert (tmp_path / "taken").read_text() == "mine"
 
 
-def test_methods_as_a_table_and_as_json():
-    printed = handful("methods").stdout
-    assert "simpleshot" in printed
-    assert "auto, the default, is eol_kdo." in printed
-    eol = next(row for row in json.loads(handful("methods", "--json").stdout) if row["name"] == "eol")
-    assert (eol["paradigm"], eol["parameters"]["outlier_share"]) == ("transductive", "auto")
-
-
 def test_info_says_what_a_file_holds_and_without_a_file_whether_there_are_kernels(tmp_path):
     from handful.engines.kernels import levels
 
@@ -113,7 +86,10 @@ def test_info_says_what_a_file_holds_and_without_a_file_whether_there_are_kernel
     assert f"NumPy: {facts['NumPy']}" in handful("info").stdout
 
 
-def test_version_and_help():
+def test_version_help_and_methods():
+    eol = next(row for row in json.loads(handful("methods", "--json").stdout) if row["name"] == "eol")
+    assert (eol["paradigm"], eol["parameters"]["outlier_share"]) == ("transductive", "auto")
+    assert "auto, the default, is eol_kdo." in handful("methods").stdout
     import handful as package
 
     command = [sys.executable, "-m", "handful", "--version"]  # from its very start, as the others are not

@@ -38,16 +38,6 @@ def batches(draw, ways=3):
     return probabilities, scores, truth
 
 
-def random_batch(b, q, share, levels, seed):
-    rng = np.random.default_rng(seed)
-    truth = np.where(rng.random((b, q)) < share, -1, rng.integers(0, 5, (b, q)))
-    scores = np.round(rng.normal(size=(b, q)) + 0.8 * (truth == -1), levels)
-    return rng.dirichlet(np.ones(5), (b, q)), scores, truth
-
-
-# Independent computations, one task at a time
-
-
 def sklearn_auroc(scores, outlier):
     return roc_auc_score(outlier, scores) if 0 < outlier.sum() < outlier.size else math.nan
 
@@ -99,9 +89,6 @@ def each(function, *arrays):
     return np.array([function(*task) for task in zip(*arrays, strict=True)])
 
 
-# The four figures of the tables
-
-
 @many_cases
 @given(batches())
 def test_all_four_figures_equal_scikit_learn_on_every_task(batch):
@@ -127,27 +114,6 @@ def test_precision_at_recall_reaches_recalls_that_land_on_the_target(recall, out
     masks = np.tile(outlier, (5, 1))
     expected = each(lambda s, o: sklearn_precision_at_recall(s, o, recall), scores, masks)
     np.testing.assert_array_equal(metrics.precision_at_recall(scores, masks, recall), expected)
-
-
-# Degenerate tasks
-
-
-def test_figures_are_nan_only_where_a_task_cannot_define_them():
-    truth = np.array([[-1, -1, -1], [0, 1, 0], [0, -1, 1]])  # outliers only, inliers only, both
-    probabilities = np.tile([[0.9, 0.1]], (3, 3, 1))
-    scores = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 3.0, 2.0]])
-    nan = np.nan
-    with np.errstate(all="raise"):
-        found = metrics.figures(probabilities, scores, truth)
-        area = metrics.oscr(probabilities, scores, truth)
-    np.testing.assert_allclose(found["accuracy"], [nan, 2 / 3, 1 / 2])
-    np.testing.assert_allclose(found["auroc"], [nan, nan, 1.0])
-    np.testing.assert_allclose(found["aupr"], [1.0, nan, 1.0])
-    np.testing.assert_allclose(found["prec@0.9"], [1.0, nan, 1.0])
-    np.testing.assert_allclose(area, [nan, nan, 1 / 2])
-
-
-# Decisions and probabilities
 
 
 @loop("dtype", [np.int8, np.uint64])
@@ -198,9 +164,6 @@ def test_a_probability_on_an_edge_falls_into_the_bin_above():
     assert error == pytest.approx(abs((0.29 + 0.295) / 2 - 1 / 2))
 
 
-# Mean and half-width
-
-
 @loop(("values", "mean"), [([0.7], 0.7), ([np.nan, 0.7], 0.7), ([], math.nan), ([np.nan], math.nan)])
 def test_fewer_than_two_values_have_no_half_width(values, mean):
     with np.errstate(all="raise"):
@@ -217,49 +180,6 @@ def test_mean_and_half_width_run_along_the_axis_asked_for():
     across = metrics.mean_and_half_width(values, axis=-1)
     np.testing.assert_allclose(across.mean, [5.5, 25 / 3])
     assert across.half_width_95[0] == pytest.approx(1.96 * statistics.stdev([1, 10]) / math.sqrt(2))
-
-
-# What holds for all of them
-
-FIGURES = {
-    "accuracy": lambda p, s, y: metrics.accuracy(p, y),
-    "auroc": lambda p, s, y: metrics.auroc(s, y == -1),
-    "aupr": lambda p, s, y: metrics.aupr(s, y == -1),
-    "precision_at_recall": lambda p, s, y: metrics.precision_at_recall(s, y == -1),
-    "unknown_f1": lambda p, s, y: metrics.unknown_f1(s > 0.5, y == -1),
-    "open_set_balanced_accuracy": lambda p, s, y: metrics.open_set_balanced_accuracy(
-        np.where(s > 0.5, -1, p.argmax(-1)), y, p.shape[-1]
-    ),
-    "false_unknown": lambda p, s, y: metrics.false_unknown(s > 0.5, y == -1),
-    "oscr": metrics.oscr,
-    "calibration_error": lambda p, s, y: metrics.calibration_error(np.clip(s, 0, 1), y == -1),
-    "balanced_accuracy": lambda p, s, y: metrics.decision_figures(p, s > 0.5, y)["balanced_accuracy"],
-}
-
-
-@pytest.fixture
-def batch():
-    """Ties, and a task without inliers and one without outliers among ordinary ones."""
-    probabilities, scores, truth = random_batch(12, 30, 0.4, 1, seed=11)
-    truth[3], truth[7] = -1, 2
-    return probabilities, scores, truth
-
-
-@loop("name", FIGURES)
-def test_neither_the_other_tasks_nor_the_order_of_queries_matters_and_arguments_stay(name, batch):
-    before = [array.copy() for array in batch]
-    for array in batch:
-        array.flags.writeable = False  # writing would raise
-    together = FIGURES[name](*batch)
-    alone = [FIGURES[name](*task) for task in zip(*batch, strict=True)]
-    assert together.shape == (12,)
-    assert all(type(value) is float for value in alone)
-    np.testing.assert_allclose(together, alone, rtol=1e-12)
-    np.testing.assert_allclose(FIGURES[name](*(array[::-1] for array in batch))[::-1], together, rtol=1e-12)
-    order = np.random.default_rng(1).permutation(30)
-    np.testing.assert_allclose(FIGURES[name](*(array[:, order] for array in batch)), together, rtol=1e-12)
-    for array, copy in zip(batch, before, strict=True):
-        np.testing.assert_array_equal(array, copy)
 
 
 # Errors

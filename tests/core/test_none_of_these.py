@@ -99,7 +99,7 @@ def test_an_estimator_takes_them_in_y(y):
         handful.KDO().fit(ITEMS[:4], [-2, -2, -1, -1])
 
 
-@loop("method", ["eol_kdo", "oslo", "knn", "simpleshot+knn"])
+@loop("method", ["eol_kdo", "simpleshot+knn"])
 def test_a_saved_model_keeps_them_and_predict_uses_them(tmp_path, method):
     X = np.concatenate([SUPPORT, UNKNOWN, QUERY[::2]])
     y = np.concatenate([LABELS, np.full(5, handful.NONE_OF_THESE), np.full(len(QUERY[::2]), -1)])
@@ -111,12 +111,3 @@ def test_a_saved_model_keeps_them_and_predict_uses_them(tmp_path, method):
     with_them, without_them = (auroc(-each.score_samples(new), QUERY_TRUTH[1::2] < 0) for each in (read, without))
     assert with_them > without_them
     assert (read.partial_fit(new).given_ == handful.NONE_OF_THESE).sum() == 5
-
-
-def test_torch_gives_the_same(torch):
-    tensors = [torch.asarray(x) for x in (SUPPORT, LABELS, QUERY)]
-    result = handful.solve(*tensors, unknown=torch.asarray(UNKNOWN), method="eol", outlier_share=0.3)
-    direct = handful.solve(SUPPORT, LABELS, QUERY, unknown=UNKNOWN, method="eol", outlier_share=0.3)
-    assert np.abs(result.outlier_scores.numpy() - direct.outlier_scores).max() < 1e-3
-    with pytest.raises(TypeError, match="both be torch tensors"):
-        handful.solve(*tensors, unknown=UNKNOWN)

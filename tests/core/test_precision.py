@@ -42,9 +42,6 @@ def test_a_precision_is_between_0_and_1():
             at_precision(np.array([0.5]), precision)
 
 
-# Answers and results
-
-
 @pytest.fixture(scope="module")
 def task():
     return draw(*digits(), Protocol(queries=12, outlier_queries=8), seed=0, tasks=[0, 1, 2]).task
@@ -109,9 +106,6 @@ def test_items_whose_class_was_given_promise_nothing_of_the_others():
     assert answers.expected_precision == pytest.approx((0.6 + 0.7) / 2)
     assert answers.expected_precision_by_class["cat"].labels == 1
     assert answers.at_precision(0.69).labels.tolist() == ["cat", "unknown", "hen"]
-
-
-# The lowest threshold with few knowns above it
 
 
 def test_as_many_items_are_called_unknown_as_the_rate_of_lost_knowns_allows():

@@ -15,11 +15,6 @@ from handful.methods.eol import balance, share_of
 CLOSE = {"rtol": 0, "atol": 2e-5}
 
 
-def test_share_of_b_is_the_table_of_the_closed_form():
-    expected = [0.041, 0.097, 0.181, 0.314, 0.5, 0.686, 0.819, 0.903, 0.959]
-    np.testing.assert_allclose(share_of(np.arange(1, 10) / 10), expected, atol=5e-4)
-
-
 @given(st.floats(1e-6, 1 - 1e-6))
 def test_balance_inverts_share_of(share):
     assert share_of(balance(share)) == pytest.approx(share, rel=1e-9)

@@ -125,28 +125,14 @@ def test_torch_tensors_give_what_numpy_gives_as_torch_tensors(batch, plain, name
 # --------------------------------------------------------------------------------------------- tasks of strange shape
 
 
-def with_copies():
-    """A class whose examples are copies of one, copies in the pile, and an example in the pile as well."""
-    support, labels, query, truth = easy(6)
-    support[:, :5], query[:, 1:6], query[:, 0] = support[:, :1], query[:, 1:2], support[:, 0]
-    return support, labels, query, truth
-
-
-def with_zero_rows():
-    """An example and a query of nothing but zeros, whatever they are."""
-    support, labels, query, truth = easy(7)
-    support[:, 2], query[:, 3], truth[:, 3] = 0, 0, -1
-    return support, labels, query, truth
-
-
 STRANGE = {
     "unequal shots": lambda: easy(1, shots=(1, 2, 7, 3)),
     "one shot": lambda: easy(2, shots=(1,) * 5),
     "one query": lambda: easy(3, known=0, outliers=0, outlier_ways=0),
     "one class of one shot": lambda: easy(4, shots=(1,)),
     "fewer queries than classes": lambda: easy(5, shots=(2,) * 55, known=1, outliers=0, outlier_ways=0, batch=1),
-    "copies": with_copies,
-    "zero rows": with_zero_rows,
+    "copies": lambda: easy(6),
+    "zero rows": lambda: easy(7),
 }
 
 
@@ -159,6 +145,10 @@ def test_strange_shapes_get_finite_answers_and_every_known_item_its_class(name, 
         query, truth = support[:, -1:] * 1.01, labels[:, -1:]
     elif shape == "fewer queries than classes":
         query, truth = query[:, 20:60], truth[:, 20:60]
+    elif shape == "copies":  # of examples, of items of the pile, and of an example in the pile
+        support[:, :5], query[:, 1:6], query[:, 0] = support[:, :1], query[:, 1:2], support[:, 0]
+    elif shape == "zero rows":
+        support[:, 2], query[:, 3], truth[:, 3] = 0, 0, -1
     result = run(name, support, labels, query, dtype="float32", **TRAINED.get(name, {}))
     p = result.probabilities
     assert p.shape == (*truth.shape, len(np.unique(labels)))

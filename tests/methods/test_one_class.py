@@ -42,17 +42,6 @@ def test_meta_bce_item_by_item(task):
             np.testing.assert_allclose(result.outlier_scores[i, j], 1 - p.max(), atol=1e-9)
 
 
-def test_without_projection_and_gates_the_nearest_cosine_decides(task):
-    """Where learning starts: the classes of SimpleShot, and the outlier ranking of the largest cosine."""
-    support, labels, query = random_task(np.random.default_rng(4), 3, [4, 4, 4], 12, 10)
-    result = handful.solve(support, labels, query, method="meta_bce", base=base_for(10, strength=0), **EXACT)
-    plain = handful.solve(support, labels, query, method="simpleshot", **EXACT)
-    np.testing.assert_array_equal(result.probabilities.argmax(-1), plain.probabilities.argmax(-1))
-    for s, y, q, o in zip(support, labels, query, result.outlier_scores, strict=True):
-        means = np.array([s[y == k].mean(axis=0) for k in range(3)])
-        np.testing.assert_array_equal(np.argsort(o), np.argsort(-(unit(q) @ unit(means).T).max(axis=1)))
-
-
 def seen(z, a):
     z = z + (z @ a["down"]) @ a["up"]
     return z / np.linalg.norm(z)

@@ -136,11 +136,9 @@ def test_a_broken_package_is_named_in_a_warning_and_the_rest_works(folder):
         import json
         import handful
 
-        for _ in range(2):
-            labels = handful.solve([[0.0], [4.0]], ["ant", "bee"], [[1.0], [3.5]], method="manhattan").closest.tolist()
-        query = [[1.0, 1.0], [3.5, 1.0]]
-        by_eol = handful.solve([[0.0, 1.0], [4.0, 1.0]], ["ant", "bee"], query, method="eol")
-        print(json.dumps([labels, by_eol.closest.tolist(), "half" in handful.list_methods()]))
+        task = [[0.0, 1.0], [4.0, 1.0]], ["ant", "bee"], [[1.0, 1.0], [3.5, 1.0]]
+        found = [handful.solve(*task, method=name).closest.tolist() for name in ("manhattan", "eol")]
+        print(json.dumps([*found, "half" in handful.list_methods()]))
         """,
     )
     assert said == [["ant", "bee"], ["ant", "bee"], False]

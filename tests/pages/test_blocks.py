@@ -11,12 +11,8 @@ if not DOCS.exists():
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 SHOWN_ONLY = {"text", "csv", "math", "html", "toml"}  # output, files, equations
-COMMANDS_SHOWN = (
-    "items-that-keep-coming.md",
-    "other-languages.md",
-    "server.md",
-    "workbench.md",
-)  # `text` of other kinds
+# `text` of other kinds
+COMMANDS_SHOWN = ("items-that-keep-coming.md", "other-languages.md", "server.md", "workbench.md")
 TUTORIALS = ("embeddings.md", "paper-table.md", "pictures.md", "texts.md")  # test_tutorials.py runs them
 
 
@@ -52,9 +48,6 @@ def test_a_block_that_fails_and_an_output_that_is_not_printed_would_be_noticed(t
         page.write_text(f"# A\n\n```python\nhere = 1\n```\n\n```python\nprint(2)\n```\n\n```{second}\n```\n")
         with pytest.raises(AssertionError, match=r"page.md:11|NameError: name '(nowhere|here)'"):
             run_page(page, folder, alone=alone)
-    page.write_text("```python\nhere = 1\n```\n\n```python\nprint(here)\n```\n")
-    (tmp_path / "following").mkdir()
-    assert run_page(page, tmp_path / "following") == ["", "1\n"]
 
 
 def test_every_block_says_what_it_is_and_only_downloads_are_not_run():

@@ -137,8 +137,6 @@ def test_notebooks_are_stored_without_outputs_and_without_what_changes():
         notebook = read(name)
         nbformat.validate(notebook)
         assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5), name
-        assert notebook.metadata.keys() == {"kernelspec", "language_info"}, name
-        assert notebook.metadata.language_info == {"name": "python"}, name
         for cell in notebook.cells:
             assert cell.metadata.keys() <= {"alt"}, name
             assert not cell.get("outputs"), name
@@ -156,14 +154,3 @@ def test_the_list_of_examples_names_each_and_what_it_needs_and_lines_are_short()
         assert extras_of(rows[0]) == extras_of(text), name
         assert max(map(len, code.splitlines())) <= 120, name
         assert max(map(len, text.splitlines())) <= 140, name
-
-
-@pytest.mark.slow
-def test_a_broken_example_fails(tmp_path):
-    broken = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("import handful\nhandful.no_such_method")])
-    with pytest.raises(nbclient.exceptions.CellExecutionError, match="no_such_method"):
-        site.run_notebook(broken)
-    path = tmp_path / "broken.py"
-    path.write_text("raise SystemExit('no examples here')")
-    with pytest.raises(RuntimeError, match=r"broken.py failed with exit code 1:\nno examples here"):
-        site.run_script(path)

@@ -34,13 +34,6 @@ def block_with(name, words):
 # ---- README.md
 
 
-def test_the_readme_fits_on_one_screen():
-    text = text_of("README.md")
-    assert len(text.splitlines()) <= 70
-    assert len(re.findall(r"!\[", text)) == 1, "one picture"
-    assert len(re.findall(r"^\|[-:| ]+\|$", text, re.M)) == 1, "one table"
-
-
 def test_the_python_of_the_readme_labels_the_digits_and_says_how_far_to_trust_it():
     names = {}
     exec(block_with("README.md", "handful"), names)

@@ -5,7 +5,6 @@ import math
 
 import pytest
 from reports import (
-    CLASSES,
     EXAMPLES,
     NAN,
     NASTY,
@@ -76,7 +75,6 @@ def test_each_class_shows_its_examples_and_its_items_the_surest_first(open_repor
     assert words(page, "#h0") == "cat 11 pictures, 1 example"
     assert words(page, "#h2") == "unknown 19 pictures set aside"
     assert page.locator("#g0 .examples button").get_attribute("aria-label") == "cat/one.jpg"
-    assert page.locator("#g0 .card img").first.evaluate("i => i.decode().then(() => i.naturalWidth)") == 8
     assert names(page, 0)[:3] == ["0000.jpg", "0002.jpg", "0004.jpg"]  # of equal confidence: the lowest score
     assert names(page, 2)[:3] == ["0039.jpg", "0038.jpg", "0037.jpg"]
     assert sorted(name for n in range(3) for name in names(page, n)) == sorted(i.name for i in PILE)
@@ -85,8 +83,6 @@ def test_each_class_shows_its_examples_and_its_items_the_surest_first(open_repor
     assert names(page, 2)[:2] == ["0021.jpg", "0022.jpg"]
     page.click("text=1 file skipped, and why")
     assert words(page, ".skipped li") == "notes.txt is not a picture"
-    page.click("text=How this page was made")
-    assert page.inner_text("footer dl").split("\n") == ["method", "eol"]
 
 
 def test_the_order_is_that_of_the_confidence_on_the_cards_and_items_without_one_come_last(open_report):
@@ -96,9 +92,6 @@ def test_the_order_is_that_of_the_confidence_on_the_cards_and_items_without_one_
     ]
     page = open_report(a_report(odd))
     assert names(page, 0) == [f"{n:04}.jpg" for n in sorted(range(6), key=lambda n: -odd[n].confidence)]
-    drag(page, 0.85)  # 6, 7 and 8 are known now, as sure as their other answer says
-    sureness = {n: odd[n].confidence if n < 6 else odd[n].alternative_confidence for n in range(9)}
-    assert names(page, 0) == [f"{n:04}.jpg" for n in sorted(range(9), key=lambda n: -sureness[n])]
     numbers = {"a": (NAN, 0.9), "b": (0.9, 0.9), "c": (NAN, NAN), "d": (0.1, 0.9)}
     page = open_report(a_report([item(0, name=n, score=s, confidence=c) for n, (s, c) in numbers.items()]))
     assert names(page, 0) == ["d", "b", "a", "c"]
@@ -114,9 +107,8 @@ def test_what_is_worth_a_look_is_marked_and_can_be_shown_alone(open_report):
     assert marked(page, 2) == {"u00", "u01"}
     reasons = page.locator("#g0 .look .mark").all_text_contents()
     assert sorted(reasons) == ["worth a look: least certain", *["worth a look: least known"] * 2]
-    marks = marked(page, 0) | marked(page, 2)
     page.check("#only")
-    assert {*names(page, 0), *names(page, 2)} == marks
+    assert {*names(page, 0), *names(page, 2)} == marked(page, 0) | marked(page, 2)
     page.uncheck("#only")
     set_threshold(page, 620)
     assert "u11" in marked(page, 0) | marked(page, 2)  # marks follow the threshold
@@ -136,11 +128,8 @@ def test_the_slider_moves_pictures_both_ways_and_reset_brings_them_back(open_rep
     drag(page, 0.2)
     unknown = sum(i.score > float(page.inner_text("#value")) for i in PILE)
     assert counts(page) == (40 - unknown, unknown)
-    look_at(page, "#g2")
-    assert "was known" in page.locator("#g2").inner_text()
     drag(page, 1)
     assert counts(page) == (40, 0)
-    assert page.locator("#g2 .nothing").is_visible()
     page.click("#reset")
     assert counts(page) == (21, 19)
     assert not page.locator("#reset").is_visible()
@@ -151,16 +140,6 @@ def test_the_slider_moves_pictures_both_ways_and_reset_brings_them_back(open_rep
     assert page.locator("#threshold").get_attribute("aria-valuetext") == "0.530: 22 labelled, 18 unknown"
     page.keyboard.press("Home")
     assert counts(page) == (1, 39)  # a score of 0 is not above 0
-
-
-def test_ranks_have_their_own_range_whatever_it_is(open_report):
-    ranks = [item(n, score=-50.0 + n, label="unknown" if n > 29 else CLASSES[n % 2]) for n in range(40)]
-    page = open_report(a_report(ranks, threshold=-20.5, score_is_probability=False))
-    assert counts(page) == (30, 10)
-    assert "not probabilities" in page.inner_text("#scale")
-    assert "from -50.0 to -11.0" in page.inner_text("#scale")
-    drag(page, 0.5)
-    assert float(page.inner_text("#value")) == pytest.approx(-30.5, abs=0.5)
 
 
 # ---- The map, one item, search --------------------------------------------------------------------------------------
@@ -174,14 +153,11 @@ def test_the_map_shows_every_item_by_mouse_and_by_keys_and_leads_to_its_card(ope
     page.mouse.move(*place(page, 30 / 39, 30 / 39))
     assert page.inner_text("#tip .name") == "0030.jpg"
     assert "unknown, doubt 0.75" in page.inner_text("#tip")
-    assert page.locator("#tip img").count() == 1
     page.mouse.move(*place(page, 0, 1))
     assert words(page, "#tip") == "cat/one.jpg example of cat"
     page.mouse.click(*place(page, 1, 1))
     settled(page)
     assert focused(page) == "0039.jpg"
-    box = page.evaluate("document.activeElement.getBoundingClientRect().toJSON()")
-    assert 0 <= box["top"] < box["bottom"] <= 900
     page.focus("#points")
     for _ in range(4):
         page.keyboard.press("ArrowRight")
@@ -254,14 +230,6 @@ def test_groups_of_unknowns_and_their_kinds_have_strips_with_the_most_central_fi
     page = open_report(a_report(groups=[Group("group 1", 9, GROUPS[0].items, kinds), GROUPS[1]]), width=390)
     assert words(page, "#k0") == "group 1 9 pictures looks like 2 kinds: 1.1, 1.2"
     assert "handful promote RESULTS 1.1=name1 1.2=name2" in page.inner_text(".kinds")
-    for name, (_, items) in zip(("1.1, 5 pictures", "1.2, 4 pictures"), kinds, strict=True):
-        part = page.get_by_role("list", name=name)
-        part.scroll_into_view_if_needed()
-        part.locator("button").first.wait_for()
-        assert [one.get_attribute("aria-label") for one in part.locator("button").all()] == [
-            PILE[n].name for n in items
-        ]
-
     page = open_report(a_report(groups=GROUPS))
     assert "handful promote RESULTS 1=name" in page.inner_text(".kinds")
     shown = strip(page, 0).locator("button")
@@ -316,13 +284,8 @@ ODD = {
     ),
     "one rank": ({"items": [item(0, score=3.0)], "score_is_probability": False, "threshold": math.inf}, (1, 0)),
     "infinite scores": ({"items": [item(0, score=-math.inf), item(1, score=math.inf, label="unknown")]}, (1, 1)),
-    "one place, nothing to say": (
-        {
-            "items": [item(n, xy=(1.0, 2.0), score=0.25, label=CLASSES[n % 2]) for n in range(5)],
-            "sentences": [],
-            "skipped": [],
-            "made_by": {},
-        },
+    "one place, long names": (
+        {"items": [item(0, xy=(1, 2), name="a/" * 30 + "x" * 300)] * 5, "title": "T" * 200},
         (5, 0),
     ),
 }
@@ -330,8 +293,9 @@ ODD = {
 
 def test_odd_piles_make_a_page(open_report):
     for name, (changes, expected) in ODD.items():
-        page = open_report(a_report(**changes))
+        page = open_report(a_report(**changes), width=390)
         assert counts(page) == expected, name
+        assert is_within(page), name
         if sum(expected):
             page.locator("#threshold").focus()
             for key in ("Home", "End", "PageDown"):
@@ -372,27 +336,10 @@ def test_names_are_text_wherever_they_appear(open_report):
     assert page.evaluate("[...document.images].every(i => i.src === '' || i.src.startsWith('data:image/'))")
 
 
-def test_a_narrow_window_needs_no_sideways_scrolling(open_report):
-    long = [item(n, name="a/" * 30 + "x" * 300 + f"{n}.jpg", nearest=["y" * 300]) for n in range(30)]
-    page = open_report(a_report(long + EXAMPLES, title="T" * 200, skipped=[("s" * 300, "w" * 300)]), width=390)
-    for top in (0, 900, 10**6):
-        page.evaluate("top => scrollTo({top, behavior: 'instant'})", top)
-        settled(page)
-        assert is_within(page)
-        assert page.locator("#threshold").bounding_box()["y"] < 844
-    page.evaluate("scrollTo({top: 0, behavior: 'instant'})")
-    page.mouse.move(*place(page, 10 / 39, 10 / 39))
-    assert page.locator("#tip").is_visible()
-    assert is_within(page)
-
-
 def test_the_page_can_be_read_in_light_and_dark_and_without_eyes(open_report):
-    texts = ["h1", "header p", "#counts", ".ends", "#scale", "#links bdi", "#links b", "h2 small", ".card .name"]
-    texts += [".card .label", ".card .score", ".key li", "footer summary", "#found"]
+    texts = ["h1", "header p", "#counts", "#scale", "#links bdi", "h2 small", ".card .name", ".card .label", "#found"]
     for scheme in ("light", "dark"):
-        page = open_report(
-            a_report(PILE[:15], tables=[Figures("f", ["a", "b"], [["x", "1"]])]), scheme=scheme, height=4000
-        )
+        page = open_report(a_report(PILE[:15]), scheme=scheme, height=4000)
         drag(page, 0.2)
         for selector in texts:
             assert contrast(page, selector, "body") >= 4.5, (scheme, selector)
@@ -403,10 +350,5 @@ def test_the_page_can_be_read_in_light_and_dark_and_without_eyes(open_report):
     assert page.evaluate(unnamed) == []
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(ids) == len(set(ids))
-    labels = page.evaluate("[...document.querySelectorAll('section')].map(s => s.getAttribute('aria-labelledby'))")
-    assert set(labels) <= set(ids)
-    headings = page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4')].map(h => h.tagName)")
-    assert headings == ["H1"] + ["H2"] * (1 + 3)  # the map and the groups
-    assert set(page.evaluate("[...document.querySelectorAll('th')].map(th => th.scope)")) == {"col", "row"}
     for role, name in (("slider", "Outlier threshold"), ("searchbox", "Find by name")):
         assert page.get_by_role(role, name=name).count() == 1

@@ -16,7 +16,7 @@ from reports import NAN, NASTY, PICTURE, a_report, item
 from handful.core.answers import Answers
 from handful.features import FeatureTable
 from handful.report import make_report, png, write
-from handful.report.contents import MAX_REPORT_ITEMS, Figures
+from handful.report.contents import MAX_REPORT_ITEMS
 from handful.report.html_page import render
 from handful.report.plane import on_plane
 from handful.solving.groups import Group as GroupOfUnknowns
@@ -73,11 +73,8 @@ def test_data_cannot_end_its_block_and_reads_back_as_it_was():
     assert set(parts.blocks) == {"style", "measured", "data", "pictures", "texts", "script"}
     assert not re.search(r"[<>&]|[^\x20-\x7e]", parts.blocks["data"])
     assert [row[0] for row in json.loads(parts.blocks["data"])["items"]] == NASTY
-    file = io.BytesIO()
-    Image.new("RGB", (9, 7), "red").save(file, "JPEG")
-    page = render(a_report([item(0), item(1, thumbnail=file.getvalue()), item(2, thumbnail=None)]))
-    pictures = [base64.b64encode(PICTURE).decode(), base64.b64encode(file.getvalue()).decode(), None]
-    assert json.loads(Parts(page).blocks["pictures"]) == pictures
+    page = render(a_report([item(0), item(2, thumbnail=None)]))
+    assert json.loads(Parts(page).blocks["pictures"]) == [base64.b64encode(PICTURE).decode(), None]
 
 
 def test_writing_gives_the_rendered_page_or_keeps_the_earlier_one(tmp_path, monkeypatch):
@@ -88,9 +85,7 @@ def test_writing_gives_the_rendered_page_or_keeps_the_earlier_one(tmp_path, monk
     assert page == render(report) == render(report)
     assert json.loads(Parts(page).blocks["data"])["items"][0][0] == "caf\\udce9.jpg"
     assert '<bdi class="file">caf\\udce9.jpg</bdi>' in page
-    assert "<h1" in page
     assert "$title ${css} $" in page
-    assert "caf?.jpg" in page
     with pytest.raises(ValueError, match="'0000.jpg'.*neither a JPEG nor a PNG"):
         write(path, a_report([item(0, thumbnail=b"GIF89a")]))
 
@@ -104,11 +99,6 @@ def test_writing_gives_the_rendered_page_or_keeps_the_earlier_one(tmp_path, monk
                 write(path, a_report(title="second"))
     assert path.read_text("utf-8") == page
     assert os.listdir(path.parent) == ["report.html"]
-
-
-def test_tables_need_a_cell_for_each_column():
-    with pytest.raises(ValueError, match=r"'Accuracy'.*\[1\].*2 cells"):
-        Figures("Accuracy", ["a", "b"], [["1", "2"], ["1"]])
 
 
 def test_files_have_addresses_relative_to_the_page_whatever_they_are_called(tmp_path):

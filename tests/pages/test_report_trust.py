@@ -1,15 +1,11 @@
 """How many labels are right, at the top of the report: as expected, then as measured by a check."""
 
-import numpy as np
 import pytest
 from reports import NASTY, a_report, contrast, is_within, reload, words
 
 from handful.core.answers import ExpectedLabels
-from handful.features import FeatureTable
-from handful.project import label_items
-from handful.project.outputs import write_report
 from handful.report.contents import Expected, Run
-from handful.report.html_page import render, write, write_measured
+from handful.report.html_page import write, write_measured
 
 EXPECTED = Expected(
     "Only about 12 of 21 labels should be right.", True, {"cat": ExpectedLabels(11, 10.0), "dog": ExpectedLabels(10, 2)}
@@ -60,12 +56,9 @@ def test_after_a_check_the_page_says_what_was_measured_instead(open_report, tmp_
         "dog 100 % are right (at least 80 %)"
     )
     assert is_within(page)
-    page = open_report(a_report(classes=["cat", "dog", NASTY[1]]))
-    estimate = {"value": 0.5, "low": 0.0, "high": 1.0}
-    write_measured(tmp_path / "report.html", MEASURED | {"sentences": NASTY, "by_class": {NASTY[1]: estimate}})
+    write_measured(tmp_path / "report.html", MEASURED | {"sentences": NASTY})
     reload(page)
     assert NASTY[0] in page.text_content("#trust")
-    assert NASTY[1] in page.text_content(".tables th")
 
 
 def test_a_second_check_replaces_the_first_and_leaves_the_rest_of_the_page(tmp_path):
@@ -82,30 +75,10 @@ def test_a_second_check_replaces_the_first_and_leaves_the_rest_of_the_page(tmp_p
     assert after[:start] + 'id="measured">null' + after[end:] == before
 
 
-def test_what_is_no_report_is_refused_and_what_is_not_known_is_left_out(tmp_path):
+def test_what_is_no_report_is_refused(tmp_path):
     path, block = tmp_path / "report.html", b'<script type="application/json" id="measured">null</script>'
     for content in (b"", b"<html></html>", block, b"\xff\x00" * 1000):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="is not a report that this version of handful wrote"):
             write_measured(path, MEASURED)
         assert path.read_bytes() == content
-        assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
-    write(path, a_report())
-    nothing = {"value": float("nan"), "low": 0.0, "high": 1.0}
-    write_measured(path, MEASURED | {"by_class": {"cat": nothing}, "precision": nothing})
-    assert '"by_class":{}' in path.read_text()
-
-
-def test_the_report_says_once_how_many_labels_should_be_right_or_that_nothing_is_known(tmp_path):
-    rng = np.random.default_rng(0)
-    features = np.concatenate([rng.normal(scale=0.4, size=(12, 8)) + 2 * np.eye(8)[k] for k in range(3)])
-    examples, pile = FeatureTable(features[[0, 1, 12, 13]], ["cat", "cat", "hen", "hen"]), FeatureTable(features[2:])
-    file = tmp_path / "report.html"
-    write_report(label_items(examples, pile), file, "Pets", lambda *_: None)
-    page = file.read_text("utf-8")
-    assert page.count("should be right.") == 1
-    assert page.index('id="trust"') < page.index("should be right.") < page.index('class="sentences"')
-    write_report(label_items(examples, pile, method="knn"), file, "Pets", lambda *_: None)
-    page = file.read_text("utf-8")
-    assert "This method gives no probabilities: how many labels are right is not known before a check." in page
-    assert '<div id="trust" class="trust" hidden>' in render(a_report())  # no empty line

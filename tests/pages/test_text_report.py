@@ -10,7 +10,6 @@ from handful.features import FeatureTable
 from handful.project.labelling import label_items
 from handful.project.outputs import report_run, write_report
 from handful.report.contents import Item, Report
-from handful.report.html_page import MAX_PAGE_CHARACTERS, MAX_TEXT_CHARACTERS, page_texts
 
 TOPICS = {
     "money": [
@@ -99,19 +98,6 @@ def test_cards_show_their_texts_and_the_words_that_speak_for_their_class(open_re
     card = page.locator("#g1 .card").filter(has_text="the exchange rate for dollars, please").first
     assert card.locator("mark").all_inner_texts() == ["exchange rate", "dollars"]
     assert "exchange rate" in words(page, "#g1 .words")
-    look_at(page, "#g0")
-    marks = set(page.locator("#g0 .card mark").all_inner_texts())
-    assert {"lights"} <= {word for mark in marks for word in mark.split()}
-    assert "exchange rate" not in marks
-    look_at(page, "#g2 .cards")  # an unknown text that becomes known has the words of its class marked
-    name = page.locator("#g2 .card:has(mark) .name").first.get_attribute("title")
-    before = card_of(page, name).locator("mark").all_inner_texts()
-    page.fill("#threshold", "1000")
-    settled(page)
-    assert card_of(page, name).locator("mark:not(.hit)").all_inner_texts() != before
-    cards = page.locator(".cards:not(.probe) .card")
-    heights = cards.evaluate_all("l => l.map(e => e.getBoundingClientRect().height)")
-    assert max(heights) - min(heights) < 1
 
 
 def test_examples_groups_and_points_of_the_map_are_texts_too(open_report, report_file, labelled):
@@ -173,12 +159,7 @@ def test_the_large_view_shows_the_text_with_its_lines_and_says_where_it_is_cut(o
     body = page.locator("#detail .body")
     assert body.evaluate("e => e.textContent") == NASTY["lines"]
     assert body.evaluate("e => getComputedStyle(e).whiteSpace") == "pre-wrap"
-    box = page.locator("#detail .whole")
-    assert box.evaluate("e => e.scrollHeight > e.clientHeight")
-    box.focus()
-    page.keyboard.press("End")
-    page.wait_for_timeout(300)
-    assert box.evaluate("e => e.scrollTop") > 0
+    assert page.locator("#detail .whole").evaluate("e => e.scrollHeight > e.clientHeight")
     page.keyboard.press("Escape")  # and a text of a megabyte is cut
     card = card_of(page, "huge")
     assert len(card.locator(".text").evaluate("e => e.textContent")) <= 601
@@ -194,10 +175,7 @@ def test_every_text_is_only_text_and_runs_in_its_own_direction(open_report, repo
         if name in ("huge", "surrogate"):
             continue
         card = card_of(page, name)
-        assert card.count() == 1
         shown = text if text.strip() else "(an empty text)"
-        if not text.strip():
-            assert card.locator(".text").inner_text() == shown
         card.locator(".open").click()
         assert page.locator("#detail .body").evaluate("e => e.textContent") == shown, name
         assert page.locator("#detail .body > :not(mark)").count() == (not text.strip()), name
@@ -205,10 +183,8 @@ def test_every_text_is_only_text_and_runs_in_its_own_direction(open_report, repo
         page.keyboard.press("Escape")
     assert page.evaluate("document.querySelectorAll('script').length") == 1
     assert page.locator(".card b b, .card .text img, .card .text script").count() == 0
-    text = card_of(page, "hebrew").locator(".text")
-    assert text.evaluate("e => getComputedStyle(e).direction") == "rtl"
-    assert text.evaluate("e => getComputedStyle(e).unicodeBidi") == "isolate"
-    assert card_of(page, "script").locator(".text").evaluate("e => getComputedStyle(e).direction") == "ltr"
+    for name, direction in (("hebrew", "rtl"), ("script", "ltr")):
+        assert card_of(page, name).locator(".text").evaluate("e => getComputedStyle(e).direction") == direction
 
 
 def test_marked_words_in_every_script_are_the_ones_that_python_found(open_report):
@@ -226,13 +202,3 @@ def test_marked_words_in_every_script_are_the_ones_that_python_found(open_report
         page = open_report(report)
         look_at(page, "#g0")
         assert page.locator("#g0 .card mark").all_text_contents() == expected
-
-
-def test_the_page_holds_bounded_texts_whatever_their_sizes():
-    texts, cut = page_texts(["short"] * 100 + ["x" * (MAX_TEXT_CHARACTERS + 5)] * 3000)
-    assert sum(map(len, texts)) <= MAX_PAGE_CHARACTERS
-    assert (texts[0], len(texts[-1]) > 2000, len(cut)) == ("short", True, 3000)
-    assert page_texts([]) == ([], {})
-    texts, cut = page_texts(["a", "b" * 30_000])
-    assert [len(text) for text in texts] == [1, 20_000]
-    assert cut == {1: 30_000}

@@ -10,8 +10,6 @@ from handful.cli.label import _document
 from handful.features import FeatureTable
 from handful.project.labelling import label_items, predict_items
 from handful.project.outputs import table_of, words_of_classes, write_outputs
-from handful.project.summary import groups_in_words
-from handful.solving.groups import Group, join_groups, split_group, with_words
 
 TEXTS = [
     ["the exchange rate in {}", "exchange rate for {} please", "is the exchange rate good"],
@@ -22,26 +20,17 @@ TEXTS = [
 PLACES = ["kenya", "rome", "york", "bonn", "lyon"]
 
 
-def items(kind, count, texts=True, **more):
-    rng = np.random.default_rng(kind)
-    features = (rng.normal(scale=0.2, size=(count, 8)) + 2 * np.eye(8)[kind]).astype(np.float32)
-    own = [TEXTS[kind][k % 3].format(PLACES[k % 5]) for k in range(count)]
-    return FeatureTable(features, texts=own if texts else None, **more)
-
-
-def stacked(tables, **more):
-    texts = None if tables[0].texts is None else [text for table in tables for text in table.texts]
-    return FeatureTable(np.concatenate([table.features for table in tables]), texts=texts, **more)
-
-
-def label(texts=True):
-    examples = stacked([items(0, 4, texts), items(1, 4, texts)], labels=["money"] * 4 + ["light"] * 4)
-    return label_items(examples, stacked([items(kind, 18, texts) for kind in range(4)]))
+def items(kinds, count, **more):
+    rows = [(kind, k) for kind in kinds for k in range(count)]
+    rng = np.random.default_rng(len(kinds))
+    features = rng.normal(scale=0.2, size=(len(rows), 8)) + 2 * np.eye(8)[[kind for kind, _ in rows]]
+    texts = [TEXTS[kind][k % 3].format(PLACES[k % 5]) for kind, k in rows]
+    return FeatureTable(features.astype(np.float32), texts=texts, **more)
 
 
 @pytest.fixture(scope="module")
 def labelled():
-    return label()
+    return label_items(items([0, 1], 4, labels=["money"] * 4 + ["light"] * 4), items(range(4), 18))
 
 
 def test_groups_are_called_by_their_words(labelled):
@@ -67,14 +56,6 @@ def test_tables_record_and_json_have_the_names(labelled, tmp_path):
         assert {row["group_name"] for row in csv.DictReader(file)} == {*names.values(), ""}
 
 
-def test_items_without_texts_have_numbered_groups_as_before():
-    plain = label(texts=False)
-    assert [group.name for group in plain.groups] == ["group 1", "group 2"]
-    assert "group_name" not in table_of(plain)
-    assert not any("By their words" in line for line in plain.sentences)
-    assert words_of_classes(plain) == {}
-
-
 def test_words_of_classes_come_from_labels_and_examples(labelled):
     words = words_of_classes(labelled)
     assert list(words) == ["light", "money"]
@@ -82,31 +63,3 @@ def test_words_of_classes_come_from_labels_and_examples(labelled):
     again = predict_items(labelled.model, labelled.pile)  # it has no examples, but its labels have words
     assert again.groups == []
     assert words_of_classes(again)["money"][0] == "exchange rate"
-
-
-def test_a_group_without_telling_words_keeps_its_number():
-    assert with_words([Group(1, np.array([0, 1]), 0.5)], ["", "\0", "other"])[0].name == "group 1"
-
-
-def test_many_groups_are_not_all_listed():
-    groups = [Group(k, np.array([k]), 0.5, words=[f"word{k}"]) for k in range(1, 21)]
-    line = groups_in_words(groups, 20)[1]
-    assert line.endswith("group 6 (word6) and 14 more.")
-    mixed = [
-        Group(k, np.arange(4), 0.5, parts=[Group(1, np.arange(2), 0.5), Group(2, np.arange(2, 4), 0.5)])
-        for k in range(1, 7)
-    ]
-    assert groups_in_words(mixed, 24)[-2:] == [
-        "Group 4 looks like 2 kinds, of 2 and 2.",
-        "2 more groups look like several kinds.",
-    ]
-
-
-def test_groups_that_are_split_or_joined_get_words_of_their_own():
-    texts = ["taxi now"] * 3 + ["next song"] * 3 + ["lights off"] * 6
-    kinds = [Group(1, np.arange(3), 0.5), Group(2, np.arange(3, 6), 0.5)]
-    named = with_words([Group(1, np.arange(6), 0.5, parts=kinds, words=["taxi now", "next song"])], texts)
-    assert groups_in_words(named, 6)[2] == "Group 1 looks like 2 kinds, of 3 (taxi now) and 3 (next song)."
-    parts = split_group(named, 1)
-    assert [group.name for group in parts] == ["group 1: taxi now", "group 2: next song"]
-    assert join_groups(parts, [1, 2])[0].words == ()

@@ -41,11 +41,6 @@ def test_the_device_is_said_but_no_later_command_is_bound_to_it(folder, handful)
     assert "device" not in record["job"]["backbone_options"]
 
 
-def test_a_device_that_is_missing_is_refused_before_pictures_are_read(folder, handful):
-    done = handful("label", "examples", "pile", "-o", "out", *PIXELS, "--set", "device=tpu")
-    assert_refused(done, "there is no device 'tpu': choose from auto, cpu, cuda, directml, coreml")
-
-
 def test_what_an_onnx_file_takes_is_said_by_options_and_kept_with_the_record_and_the_model(folder, handful):
     onnx_file(folder / "clip.onnx", ("n", 3, "h", "w"))
     command = ("label", "examples", "pile", "-o", "out", "--backbone", "clip.onnx")
@@ -53,6 +48,7 @@ def test_what_an_onnx_file_takes_is_said_by_options_and_kept_with_the_record_and
         ((), "size"),
         (("--set", "size=32", "--set", "mean=grey"), "--set mean=grey: 'grey' is no value"),
         (("--set", "preset=vit"), "there is no preset 'vit': choose from imagenet, clip, dinov2, siglip"),
+        (("--set", "size=32", "--set", "device=tpu"), "there is no device 'tpu': choose from auto, cpu, cuda"),
     ]:
         assert_refused(handful(*command, *options), sentence)
     done = handful(*command, "--set", "preset=clip", "--set", "size=32")

@@ -98,12 +98,6 @@ def test_empty_rows_do_not_change_the_answers_for_the_others(folder, out, handfu
         assert float(mixed[text]) == pytest.approx(float(p), abs=1e-6)
 
 
-def test_label_studio_gets_tasks_of_texts(out):
-    tasks = json.loads((out / "label-studio.json").read_text())
-    assert (len(tasks), tasks[0]["data"]["text"]) == (30, SENTENCES["cooking"][0])
-    assert tasks[0]["predictions"][0]["result"][0]["to_name"] == "text"
-
-
 # Other sources
 
 
@@ -158,13 +152,6 @@ def test_a_pile_needs_no_column_of_labels_and_may_have_its_texts_in_another(tmp_
     assert {row["label"] for row in table[6:]} == {"unknown"}  # of which two examples were given
 
 
-def test_long_texts_are_cut_into_pieces_and_it_is_said(tmp_path, handful):
-    write_tickets(tmp_path / "t.csv", more=[(" ".join(SENTENCES["card"] * 20), ""), ("weather " * 400, "")])
-    done = handful("label", "t.csv", "-o", "o")
-    assert "2 texts of the pile are long: they were cut into pieces" in " ".join(done.stdout.split())
-    assert rows_of(tmp_path / "o" / "labels.csv")[-2]["label"] == "card"
-
-
 # Going on from results
 
 
@@ -192,12 +179,6 @@ def test_a_saved_model_labels_new_texts(folder, out, handful, tmp_path):
     (tmp_path / "a.txt").write_text("my bank card\nis gone")
     done = handful("predict", model, "a.txt")
     assert (done.stdout.split("\t")[0], done.stdout.split("\t")[-1]) == ("card", "my bank card is gone\n")
-    (tmp_path / "both").mkdir()
-    (tmp_path / "both" / "a.txt").write_text("will it rain")
-    (tmp_path / "both" / "b.png").write_bytes(b"a picture beside it")
-    assert handful("predict", model, "both").stdout.startswith("weather\t")
-    assert handful("predict", model, "both", "a.txt").stdout.count("\n") == 2
-    assert_refused(handful("predict", model, "both/b.png"), "b.png", "made from texts")
     assert_refused(handful("predict", model, "a.txt", "new.csv"), "'new.csv' is not a text")
 
 
@@ -248,15 +229,6 @@ def test_options_that_do_not_fit_are_refused_before_the_work(folder, handful, tm
         assert_refused(handful("label", *arguments, "-o", tmp_path / "never"), *words)
     write_tickets(tmp_path / "t.csv", more=[("my card was stolen yesterday", "weather")])
     assert_refused(handful("label", tmp_path / "t.csv", "-o", "never"), "same text under two classes")
-
-
-def test_a_folder_with_pictures_is_one_of_pictures(tmp_path, folder):
-    from piles import fill
-
-    fill(tmp_path)
-    (tmp_path / "examples" / "left" / "read me.txt").write_text("these are pictures")
-    assert kind_of(tmp_path / "examples") == "pictures"
-    assert kind_of(folder / "examples") == "texts"
 
 
 # In Python

@@ -36,15 +36,10 @@ def said(truth, rows):
 
 def facts(answers, truth):
     """Precision, share, missed and the precision of each class, counted."""
-    labels = answers.labels
+    labels, is_unknown = answers.labels, truth == "unknown"
     has_label = labels != "unknown"
     by_class = {name: np.mean(truth[labels == name] == name) for name in CLASSES if (labels == name).any()}
-    return (
-        np.mean(truth[has_label] == labels[has_label]),
-        np.mean(truth == "unknown"),
-        np.mean(truth[has_label] == "unknown"),
-        by_class,
-    )
+    return np.mean((truth == labels)[has_label]), np.mean(is_unknown), np.mean(is_unknown[has_label]), by_class
 
 
 # ---- which items are asked
@@ -175,10 +170,9 @@ def test_what_may_be_said_of_an_item():
     assert all(checked == of_no_class[0] for checked in of_no_class)
     each = 1 / of_no_class[0].labels
     assert of_no_class[0].missed.value == pytest.approx(each)
-    wrong = outcome(handful.solving.WRONG, cat)  # it may be unknown
+    wrong = outcome(WRONG, cat)  # it may be unknown
     assert wrong.precision.value == pytest.approx(1 - each)
     assert 0 < wrong.missed.value < each
-    assert (wrong.missed.low, wrong.missed.high) in [(0, each), (0, 0), (each, each)]
     assert outcome("dog", unknown) == outcome(WRONG, unknown)
     assert outcome("dog", unknown).share.value == pytest.approx(np.mean(answers.labels == "unknown") - 1 / 50)
 
@@ -193,7 +187,6 @@ def test_items_that_do_not_exist_and_batches_are_refused():
     batch = Answers(np.full((2, 4, 1), 0.9), np.full((2, 4), 0.1), np.array([["a"], ["b"]]), 0.5, is_probability=True)
     for call, message in [
         (lambda: check_answers(answers, {200: "cat"}), "no item 200"),
-        (lambda: draw_sample(answers, -1), "give the number of items"),
         (lambda: draw_sample(batch, 2), "one task"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -244,10 +237,7 @@ def test_bins_of_a_large_pile_count_as_its_items_would_one_by_one():
     slopes, effects = rng.normal(size=(2, 400)), rng.normal(size=(400, 4))
     prior = UNKNOWN_PRIOR
     common = np.clip(rng.standard_t(prior.shift_df, 400) * prior.shift_scale, -8, 8)
-    logits = (
-        (prior.slope * np.exp(prior.slope_sd * slopes[0]))[:, None] * beliefs.unknown_odds
-        + common[:, None]
-        + prior.label_sd * effects[:, beliefs.group]
-    )
+    slope = prior.slope * np.exp(prior.slope_sd * slopes[0])
+    logits = slope[:, None] * beliefs.unknown_odds + common[:, None] + prior.label_sd * effects[:, beliefs.group]
     expected = expit(logits).sum(axis=1)
     assert drawn.unknown.sum(axis=1).mean() == pytest.approx(expected.mean(), rel=0.1)

@@ -83,7 +83,7 @@ def test_examples_of_no_class_a_threshold_and_a_share_do_what_they_do_in_memory(
 def test_numbers_of_other_kinds_are_widened(pile, tmp_path, monkeypatch):
     support, labels, query, _ = pile
     monkeypatch.setattr(blocks, "SAMPLE_ROWS", 1500)
-    for dtype in (np.float16, np.int8, np.int64, ">f4"):
+    for dtype in (np.float16, np.int8, ">f4"):
         rows = (10 * query[:3000]).astype(dtype)
         np.save(tmp_path / "pile.npy", rows)
         whole = handful.solve(10 * support, labels, rows, method="knn", outlier_share=0.5)

@@ -77,10 +77,7 @@ class Console:
 
     @contextmanager
     def work(self, unit: str = "", kept: str = "") -> Iterator[Progress]:
-        """Show a bar with the rate and the time left for each thing that is done.
-
-        Ctrl-C ends the command without a traceback; `kept` says then what is left of the work.
-        """
+        """Show bars with the rate and the time left; Ctrl-C ends the command and says what was `kept`."""
         from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
 

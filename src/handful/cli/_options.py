@@ -19,10 +19,7 @@ Command = Callable[..., None]
 
 
 def command(parent: typer.Typer = app) -> Callable[[Command], Command]:
-    """Register a command under the name of its function; its docstring is its help.
-
-    An option that is off has no opposite: --strict, and not also --no-strict.
-    """
+    """Register a command, whose docstring is its help. An option that is off has no opposite (--no-strict)."""
 
     def register(function: Command) -> Command:
         for name, parameter in inspect.signature(function).parameters.items():
@@ -42,7 +39,7 @@ def argument(text: str, default: Any = ..., **rules: Any) -> Any:
 
 
 def option(text: str, default: Any = None, *, names: Sequence[str] = (), panel: str | None = None, **rules: Any) -> Any:
-    """An option called as its parameter or by `names`; panel: its heading; `rules` are those of `typer.Option`."""
+    """An option with this help, under the heading `panel`. `rules` are those of `typer.Option`."""
     return typer.Option(default, *names, help=text, rich_help_panel=panel, **rules)
 
 

@@ -5,40 +5,28 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from handful.cli import _options as shared
 from handful.cli._console import Console, print_json
-from handful.cli._options import (
-    COLUMNS,
-    EMBEDDING,
-    EXCLUDE,
-    HEADS,
-    JSON,
-    LABEL,
-    OUTPUT,
-    argument,
-    command,
-    option,
-    parse_heads,
-    parse_table,
-)
+from handful.cli._options import argument, command, option, parse_heads, parse_table
 
 
 @command()
 def base(
     features: Path = argument("Features and labels of the classes that the backbone was trained on."),
-    output: Path = option("The file to write.", Path("base.safetensors"), names=OUTPUT),
+    output: Path = option("The file to write.", Path("base.safetensors"), names=shared.OUTPUT),
     val: Path | None = option(
         "Features of other classes, which neither the backbone nor a head learns from: they choose the step. "
         "Default: the split val of FEATURES, or a quarter of its classes."
     ),
-    heads: str = HEADS,
+    heads: str = shared.HEADS,
     negatives: int = option("How many of the items to keep, for POODLE.", 1000, min=0),
     episodes: int = option("How many tasks a head learns from, at most.", 20_000, min=1),
     seed: int = option("The seed of the tasks, the start and the held-out classes.", 0, min=0),
-    embedding: str | None = EMBEDDING,
-    label: str | None = LABEL,
-    columns: str | None = COLUMNS,
-    exclude: str | None = EXCLUDE,
-    as_json: bool = JSON,
+    embedding: str | None = shared.EMBEDDING,
+    label: str | None = shared.LABEL,
+    columns: str | None = shared.COLUMNS,
+    exclude: str | None = shared.EXCLUDE,
+    as_json: bool = shared.JSON,
 ) -> None:
     """Learn what methods need to know about a backbone's base classes: their mean, learned heads, and some items.
 

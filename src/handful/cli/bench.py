@@ -10,19 +10,9 @@ from typing import Any
 
 import typer
 
+from handful.cli import _options as shared
 from handful.cli._console import Console
-from handful.cli._options import (
-    COLUMNS,
-    EMBEDDING,
-    EXCLUDE,
-    JSON,
-    LABEL,
-    OUTPUT,
-    argument,
-    command,
-    option,
-    parse_table,
-)
+from handful.cli._options import argument, command, option, parse_table
 
 of_data = partial(option, panel="Features")
 of_comparison = partial(option, panel="Comparison")
@@ -33,7 +23,7 @@ COLOURS = {True: "green", False: "red", None: "yellow"}
 @command()
 def bench(
     name: str = argument("balanced, imbalanced, sweep-b, ablation or claims."),
-    output: Path = option("Folder for the tables and results.", Path("handful-bench"), names=OUTPUT),
+    output: Path = option("Folder for the tables and results.", Path("handful-bench"), names=shared.OUTPUT),
     jobs: int | None = option("Processes at once, at most. Default: one per core.", names=("--jobs", "-j"), min=1),
     features: Path | None = of_data("Features with labels, see `handful info`. Default: the built-in digits."),
     split: str | None = of_data("Only this split of the features, as in novel."),
@@ -58,11 +48,11 @@ def bench(
     unequal: float | None = of_tasks(
         "Classes of unequal size: a Dirichlet concentration, the smaller the more unequal."
     ),
-    embedding: str | None = EMBEDDING,
-    label: str | None = LABEL,
-    columns: str | None = COLUMNS,
-    exclude: str | None = EXCLUDE,
-    as_json: bool = JSON,
+    embedding: str | None = shared.EMBEDDING,
+    label: str | None = shared.LABEL,
+    columns: str | None = shared.COLUMNS,
+    exclude: str | None = shared.EXCLUDE,
+    as_json: bool = shared.JSON,
 ) -> None:
     """Compare methods on many tasks: the tables of the paper, its sweep over b, its ablation, its claims.
 

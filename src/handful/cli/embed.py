@@ -6,26 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from handful.cli import _options as shared
 from handful.cli._console import CACHE_KEPT, PARTS_KEPT, Console, Progress, print_json, skipped_rows
-from handful.cli._options import (
-    ENGINE,
-    JSON,
-    MACHINES,
-    MEAN,
-    NO_CACHE,
-    OUTPUT,
-    OVERWRITE,
-    STD,
-    STRICT,
-    TABLES,
-    TEXT,
-    argument,
-    command,
-    option,
-    parse_engine,
-    parse_numbers,
-    under,
-)
+from handful.cli._options import MACHINES, argument, command, option, parse_engine, parse_numbers, under
 
 of_data_set = partial(option, panel="Data sets")
 of_backbone = partial(option, panel="Backbone")
@@ -40,9 +23,9 @@ def embed(
     output: Path | None = option(
         ".parquet, .npz, .safetensors ...; with --engine ray also a folder, of Parquet parts. Default: "
         "features.parquet, or features.npz if PyArrow is not installed.",
-        names=OUTPUT,
+        names=shared.OUTPUT,
     ),
-    overwrite: bool = OVERWRITE,
+    overwrite: bool = shared.OVERWRITE,
     dataset: str | None = of_data_set(
         "PICTURES is a data set of `handful train --list-datasets`: its name, or auto: found by its files."
     ),
@@ -53,8 +36,8 @@ def embed(
         "Default for texts: minilm."
     ),
     size: int | None = of_backbone("Pixels per side of its input. Needed for an .onnx file that does not say it."),
-    mean: str | None = under("Backbone", MEAN),
-    std: str | None = under("Backbone", STD),
+    mean: str | None = under("Backbone", shared.MEAN),
+    std: str | None = under("Backbone", shared.STD),
     preset: str | None = of_backbone(
         "How the network of an .onnx file wants its pictures: clip, dinov2, imagenet or siglip."
     ),
@@ -67,15 +50,15 @@ def embed(
         ".base.safetensors. Their mean is stored with the features. Default: MODEL.base.safetensors, if it is beside "
         "MODEL.onnx."
     ),
-    strict: bool = STRICT,
-    no_cache: bool = NO_CACHE,
-    text: str | None = TEXT,
-    label: str | None = option("The column of labels in a table of texts.", panel=TABLES),
-    engine: str = ENGINE,
+    strict: bool = shared.STRICT,
+    no_cache: bool = shared.NO_CACHE,
+    text: str | None = shared.TEXT,
+    label: str | None = option("The column of labels in a table of texts.", panel=shared.TABLES),
+    engine: str = shared.ENGINE,
     shard_size: int = option(
         "With --engine ray: how many pictures a machine gets at a time; one file each.", 256, min=1, panel=MACHINES
     ),
-    as_json: bool = JSON,
+    as_json: bool = shared.JSON,
 ) -> None:
     """Turn pictures or texts into features, for `handful bench`, `handful label` or other programs.
 

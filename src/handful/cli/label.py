@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from handful.cli import _options as shared
 from handful.cli._console import (
     CACHE_KEPT,
     PARTS_KEPT,
@@ -22,24 +23,7 @@ from handful.cli._console import (
     skipped_rows,
     written_tables,
 )
-from handful.cli._options import (
-    ENGINE,
-    JSON,
-    LABEL,
-    OUTPUT,
-    PRECISION,
-    SORT,
-    TEXT,
-    YES,
-    argument,
-    command,
-    option,
-    parse_engine,
-    parse_names,
-    parse_numbers,
-    parse_share,
-    under,
-)
+from handful.cli._options import argument, command, option, parse_engine, parse_names, parse_numbers, parse_share, under
 
 if TYPE_CHECKING:
     from handful.project import Labelled, Project
@@ -80,9 +64,9 @@ def label(
     ),
     output: Path | None = of_results(
         "Folder for the labels and the report. Default: handful-out; if RESULTS are given, RESULTS itself.",
-        names=OUTPUT,
+        names=shared.OUTPUT,
     ),
-    sort: str | None = under("Results", SORT),
+    sort: str | None = under("Results", shared.SORT),
     export: list[str] | None = of_results("Also write a file for another tool: label-studio, fiftyone or coco."),
     overwrite: bool = of_results("Replace earlier results in the folder.", False),
     unknown: Path | None = of_knowledge(
@@ -99,7 +83,7 @@ def label(
         "auto",
         metavar="auto|SHARE",
     ),
-    precision: float | None = under("How the pile is labelled", PRECISION),
+    precision: float | None = under("How the pile is labelled", shared.PRECISION),
     method: str = of_method("The method; `handful methods` lists them.", "auto"),
     backbone: str = of_method(
         "For pictures: good (two networks, the default), fast (one, three times as fast) or best (three, slower "
@@ -107,8 +91,8 @@ def label(
         "encoder.",
         "",
     ),
-    text: str | None = under("How the pile is labelled", TEXT),
-    label: str | None = under("How the pile is labelled", LABEL),
+    text: str | None = under("How the pile is labelled", shared.TEXT),
+    label: str | None = under("How the pile is labelled", shared.LABEL),
     set_: list[str] | None = of_method(
         "Anything else; may be given several times. Decisions: unknown_rate=0.2 (exactly this share is unknown), "
         "max_false_unknown=0.05 (at most this share of the items of a class is called unknown), threshold=0.5, fdr=0.1 "
@@ -122,9 +106,9 @@ def label(
         names=("--set",),
         metavar="NAME=VALUE",
     ),
-    engine: str = ENGINE,
-    yes: bool = YES,
-    as_json: bool = JSON,
+    engine: str = shared.ENGINE,
+    yes: bool = shared.YES,
+    as_json: bool = shared.JSON,
 ) -> None:
     """Label a pile of pictures or texts from a handful of examples, and set aside what belongs to none of the classes.
 
@@ -179,8 +163,8 @@ def label(
         if undo:
             project.check_trust()
             Console(aside=as_json).print(f"Taken back: {project.undo()}.")
-        again = partial(project.label, corrections=read_corrections(files), unknown=unknown, formats=formats, sort=sort)
-        run(project, as_json, partial(again, output=output), output=output)
+        new: dict[str, Any] = {"unknown": unknown, "formats": formats, "sort": sort, "output": output}
+        run(project, as_json, partial(project.label, corrections=read_corrections(files), **new), output=output)
         return
     if undo:
         raise ValueError("--undo takes back what was said in a project: name it, as in: handful label out --undo")
@@ -195,8 +179,8 @@ def label(
     )  # fmt: skip
     job = replace(job, backbone=concrete_name(backbone or default_backbone(job.kind)))
     check_paths(job, output)
-    if goes_in_parts(job.examples, job.pile, job.engine) and job.pile is not None:
-        check_in_parts(job.examples, job.pile, output, overwrite, job.formats, job.sort, files)
+    if goes_in_parts(job):
+        check_in_parts(job, output, overwrite, files)
         _run_in_parts(job, output, as_json, address)
         return
     check_output(output, overwrite, job.formats, job.sort)
@@ -205,12 +189,7 @@ def label(
 
 
 def parse_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The values of --set, by the field of `Job` and their name.
-
-    >>> settings = parse_settings(["threshold=0.5", "mean=0.5,0.5,0.5"])
-    >>> settings["decision"], settings["backbone_options"]
-    ({'threshold': 0.5}, {'mean': [0.5, 0.5, 0.5]})
-    """
+    """The values of --set, by the field of `Job` and their name."""
     settings: dict[str, dict[str, Any]] = {part: {} for part in SETTINGS}
     for text in texts:
         name, _, value = text.partition("=")
@@ -232,7 +211,7 @@ def run(
     output: Path | None = None,
     address: str | None = None,
 ) -> None:
-    """Call label_pile(embedder=, progress=) and print what happened; output: if not the folder of the project."""
+    """Label a pile by `label_pile`, write the results, also to another folder, and print what happened."""
     from handful.project.summary import EXPECTED_HEAD, expected_rows
 
     console, job, place = Console(aside=as_json), project.job, output or project.folder
@@ -265,7 +244,7 @@ def run(
         f"To find out how many labels are right: handful check {target}",
         f"To correct labels: use the report, then handful label {target} --corrections FILE",
     )
-    if labelled.comparison is not None and labelled.comparison.warnings:
+    if labelled.warnings:
         console.print(f"To go back to the labels of before: handful label {target} --undo")
     console.print(f"The report, to look at: {files['report.html'].resolve()}", style="bold")
 
@@ -276,7 +255,7 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
 
     console = Console(aside=as_json)
     kept = "What is done so far is stored: the same command continues from there."
-    with ExitStack() as stack, console.work("parts", kept) as progress:
+    with console.work("parts", kept) as progress, ExitStack() as stack:
         engine = None
         if job.engine == "ray":
             from handful.utils.ray import map_on_ray
@@ -318,7 +297,7 @@ def _document(labelled: Labelled, files: dict[str, Path]) -> dict[str, Any]:
             | {"items": [names[i] for i in group.items]}
             for group in labelled.groups
         ],
-        **({"comparison": labelled.comparison.entries()} if labelled.comparison is not None else {}),
+        "warnings": list(labelled.warnings),
         "columns": {
             "features": None if labelled.pile.columns is None else list(labelled.pile.columns),
             "carried": list(labelled.pile.others),

@@ -6,24 +6,9 @@ from pathlib import Path
 
 import typer
 
+from handful.cli import _options as shared
 from handful.cli._console import CACHE_KEPT, Console, print_json, skipped_rows
-from handful.cli._options import (
-    COLUMNS,
-    EMBEDDING,
-    EXCLUDE,
-    JSON,
-    LABEL,
-    NO_CACHE,
-    OUTPUT,
-    OVERWRITE,
-    PRECISION,
-    STRICT,
-    TEXT,
-    argument,
-    command,
-    option,
-    parse_table,
-)
+from handful.cli._options import argument, command, option, parse_table
 
 MAX_TEXT_CHARACTERS = 80  # that are printed of a text
 
@@ -35,18 +20,18 @@ def predict(
         "Pictures or folders of pictures; .txt files or folders of them; or one table, of texts or of embeddings.",
         metavar="ITEMS...",
     ),
-    output: Path | None = option("A .csv or .parquet for the labels. Default: print them.", names=OUTPUT),
+    output: Path | None = option("A .csv or .parquet for the labels. Default: print them.", names=shared.OUTPUT),
     backbone: str | None = option("The backbone that the model was made with, if it is not found under its own name."),
-    precision: float | None = PRECISION,
-    overwrite: bool = OVERWRITE,
-    strict: bool = STRICT,
-    no_cache: bool = NO_CACHE,
-    embedding: str | None = EMBEDDING,
-    label: str | None = LABEL,
-    columns: str | None = COLUMNS,
-    exclude: str | None = EXCLUDE,
-    text: str | None = TEXT,
-    as_json: bool = JSON,
+    precision: float | None = shared.PRECISION,
+    overwrite: bool = shared.OVERWRITE,
+    strict: bool = shared.STRICT,
+    no_cache: bool = shared.NO_CACHE,
+    embedding: str | None = shared.EMBEDDING,
+    label: str | None = shared.LABEL,
+    columns: str | None = shared.COLUMNS,
+    exclude: str | None = shared.EXCLUDE,
+    text: str | None = shared.TEXT,
+    as_json: bool = shared.JSON,
 ) -> None:
     """Label new items by a saved model: each item on its own. The model does not change.
 

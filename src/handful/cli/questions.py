@@ -145,11 +145,7 @@ def _ask_about(console: Console, sitting: Sitting, count: int, no_open: bool) ->
 
 
 def parse_answer(text: str, label: str, classes: Sequence[str], numbers: dict[str, int]) -> str | None:
-    """What a person typed: a label, None for "wrong", "" for "skip". ValueError if it means nothing.
-
-    >>> [parse_answer(text, "cat", ["cat", "hen"], {"cat": 1, "hen": 2}) for text in ("y", "n", "s", "u", "2", "hen")]
-    ['cat', None, '', 'unknown', 'hen', 'hen']
-    """
+    """What a person typed: a label, None for "wrong", "" for "skip". ValueError if it means nothing."""
     from handful.core.checks import UNKNOWN_NAME, is_no_class, is_no_label
     from handful.utils.files import class_name, in_brief
 

@@ -1,8 +1,8 @@
 """How much of a pile is unknown: a posterior over shares, its median, and an interval.
 
 KDO (`handful.engines.density`) is run with the outliers held at each of sixteen shares. What it shows of the true share
-(`handful.engines.share_statistics`) gives P(share > g) at each of them (`handful.engines.posterior`). So every share
-has a weight. The estimate is the median. The interval holds the middle four fifths of the posterior.
+(`handful.engines.share_statistics`) gives P(share > g) at each of them (`handful.engines.share_posterior`). So every
+share has a weight. The estimate is the median. The interval holds the middle four fifths of the posterior.
 
 A pile of fewer than 20 items cannot show its share, nor can one class alone: the posterior is drawn towards one in
 which all shares are alike.
@@ -20,8 +20,8 @@ from handful.engines import density
 from handful.engines.density import Densities, densities, kernels
 from handful.engines.kernels import call, can_use, joined
 from handful.engines.neighbours import Neighbours, smooth
-from handful.engines.posterior import current
 from handful.engines.preparation import prepare
+from handful.engines.share_posterior import current
 from handful.engines.share_statistics import TRIED_SHARES, Measured, best_of_weights, columns, interpolate, measure
 
 PREPARATION = ("signed(0.6)", "l2", "task", "l2")

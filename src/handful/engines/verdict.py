@@ -6,9 +6,9 @@ among others (`handful.engines.evidence`), which are weighed by a logistic model
     z_i = a + sum_f (u_f + v_f estimate + w_f log classes) x_if + sum_p c_p y_p,   P(unknown) = sigmoid(z_i)
 
 with x the numbers of the item and y those of its pile. Its mean over the pile is one estimate of the share. Another one
-is the median of a posterior over shares, as in `handful.engines.posterior`, whose main number is that mean: it knows
-the pile as a whole, above all one without unknowns. z is shifted until the mean of P(unknown) is halfway between the
-two, which is then the estimate; the posterior gives the interval. A share that is told shifts z until the mean of
+is the median of a posterior over shares, as in `handful.engines.share_posterior`, whose main number is that mean: it
+knows the pile as a whole, above all one without unknowns. z is shifted until the mean of P(unknown) is halfway between
+the two, which is then the estimate; the posterior gives the interval. A share that is told shifts z until the mean of
 P(unknown) is that share. In piles of under 20 items the shift is smaller, and under five EOL and KDO decide alone.
 
 P(class | known) is raised to a power t and normalised again, because EOL and KDO are too sure where the features are
@@ -38,8 +38,8 @@ from handful.core.arrays import FLOOR, sigmoid
 from handful.core.decide import shift_of
 from handful.engines.evidence import ITEM, PILE, log_odds
 from handful.engines.hidden import Hidden
-from handful.engines.posterior import Posterior
 from handful.engines.share import Share
+from handful.engines.share_posterior import Posterior
 from handful.engines.share_statistics import TRIED_SHARES
 
 SHIPPED = Path(__file__).with_name("verdict.json")

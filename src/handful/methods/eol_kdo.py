@@ -33,7 +33,6 @@ from handful.core.parameters import Count, OutlierShare, Positive, Whole, inner_
 from handful.engines.density import OUTLIER_FLOOR
 from handful.engines.evidence import Evidence, describe, look, look_at_new
 from handful.engines.hidden import Hidden, hide_each
-from handful.engines.kernels import can_use
 from handful.engines.share import MAX_QUERIES
 from handful.engines.share_statistics import TRIED_SHARES, interpolate
 from handful.engines.verdict import judge, sharpened
@@ -130,8 +129,6 @@ def opinion(
     classes, p_unknown = _first_opinion(by_eol, kdo.answer(belief.end.probabilities, belief.weights))
     state = {name: xp.stack([run.state[name] for run in runs], axis=1) for name in eol.INFO.state}
 
-    if not can_use(backend, query):
-        backend = "array"  # the kernels need what torch's products do not give: h that is symmetric to the last bit
     end, codes = belief.end, to_numpy(codes)
     h = to_numpy(end.h)
     evidence = look(h, codes, ways, p_unknown, classes, backend)

@@ -49,11 +49,7 @@ class BaseMean:
 
 
 def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], FeatureTable]) -> BaseMean | None:
-    """Find the mean of the base classes; None if there is none.
-
-    base: a folder of pictures, a file of features, or a base file; None for that of the backbone, if it has one. embed:
-    embeds a folder of pictures by that backbone.
-    """
+    """The mean of the base classes: of pictures, of features or in a base file; None if there is none."""
 
     def fitting(mean: Any, path: Path) -> np.ndarray:
         return _fitting(mean, path, backbone.dimension, f"the backbone {backbone.name} gives")
@@ -73,11 +69,7 @@ def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], Fea
 
 
 def base_parameters(method: str, means: Sequence[np.ndarray | None], file: Any, dimension: int) -> dict[str, Any]:
-    """The parameters of a method about the base classes: `base`, `base_mean`, or none.
-
-    means: those that the examples and the pile carry. file: the base file. A method that centres on the task gets none;
-    one that centres on the base mean works without it.
-    """
+    """The parameters of a method about the base classes: `base`, `base_mean` or none. file: the base file."""
     solver = get_solver(method)
     if solver.info.needs == "base":
         if file is None:

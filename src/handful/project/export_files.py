@@ -31,11 +31,7 @@ from handful.utils.files import is_within
 
 
 def checked_place(source: Source, typed: str) -> Path:
-    """The folder that an export makes; Refusal if it may not.
-
-    It must be below the user's home folder or beside what was opened, with all links followed. It must not exist, or be
-    empty, and be no link. It must not be among the opened files or the examples: copies would become items.
-    """
+    """The folder that an export makes: new, in the home folder or beside what was opened, and not among items."""
     if not typed.isprintable():
         raise Refusal("the folder has characters that cannot be read: type it again", 422)
     path = Path(source.opened.absolute().parent, os.path.expanduser(typed))
@@ -65,11 +61,7 @@ MISSING_FILE = "missing.txt"  # lists the files that are gone
 
 
 def export(project: LiveProject, formats: Sequence[str], folder: str | None = None) -> dict[str, Any]:
-    """Write labels to a new folder, in all formats or in none; return what was written, and how many files are gone.
-
-    formats: "csv", "parquet", any of `export_formats.FORMATS`, or "sorted": copies of the files in a folder for each
-    label. folder: that a person typed, see `checked_place`; by default a new one in the folder of the project.
-    """
+    """Write labels to a new folder, in all formats or in none; say what was written and how many files are gone."""
     place = None if folder is None else checked_place(project.source, folder)
     with _scratch(project.folder / "exports" if place is None else place.parent) as scratch:
         missing = _write(project, formats, scratch / "made")
@@ -148,11 +140,7 @@ def _write(project: LiveProject, formats: Sequence[str], folder: Path) -> list[P
 
 
 def answers_of(state: State, rows: np.ndarray) -> Answers:
-    """The answers for rows that a person labelled, which are certain, or that the run decided.
-
-    The outlier score of an item that a person labelled is the lowest or the highest of all. Classes that were deleted
-    after the run keep their columns, under names that no label has.
-    """
+    """The answers for rows that a person labelled, which are certain, or that the run decided."""
     labels, run = state.labels[rows], state.run
     by_person = labels != NONE
     run_classes = [] if run is None else run.answers.classes.tolist()
@@ -185,18 +173,13 @@ def answers_of(state: State, rows: np.ndarray) -> Answers:
 
 
 def _table(project: LiveProject, state: State, rows: np.ndarray, labelled: np.ndarray, answers: Answers) -> ColumnTable:
-    """One row for each item, by name: label ("" where there is none), who gave it, and the answer in numbers.
-
-    Rows of a table of texts keep all their columns, also those that have no text.
-    """
+    """One row for each item, by name: its label, who gave it, and the answer in numbers."""
     pile, labels = state.pile, state.labels[labelled]
     names = {NONE: "", UNKNOWN: UNKNOWN_NAME} | {number: name for number, (name, _) in state.classes.items()}
     closest = [None if code == UNKNOWN else str(name) for code, name in zip(labels, answers.closest, strict=True)]
     columns: dict[str, Any] = {
         "closest": closest,
-        "outlier_score": np.ma.array(
-            answers.outlier_scores, np.float64, mask=labels != NONE
-        ),  # a label by a person has no score
+        "outlier_score": np.ma.array(answers.outlier_scores, np.float64, mask=labels != NONE),  # none of a person's
         "labelled_by": np.where(labels != NONE, "person", "handful").tolist(),
         "decision": [names[code] for code in state.row_answers.decision[labelled].tolist()],
         "group": masked_numbers([k or None for k in state.row_answers.group[labelled].tolist()], np.int64),

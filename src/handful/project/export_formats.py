@@ -32,12 +32,9 @@ def label_studio(items: FeatureTable, answers: Answers, method: str, classes: Se
         data = {"image": f"/data/local-files/?d={quote(file.lstrip('/'))}"}
         if items.texts is not None:
             data = {"text": items.texts[i], "item": printable(items.names[i])}
-        choice = {"id": f"item{i}", "from_name": "label", "to_name": next(iter(data)), "type": "choices"}
-        prediction = {
-            "model_version": version,
-            "score": confidence,
-            "result": [choice | {"value": {"choices": [label]}}],
-        }
+        choice: dict[str, Any] = {"from_name": "label", "to_name": next(iter(data)), "type": "choices"}
+        choice |= {"id": f"item{i}", "value": {"choices": [label]}}
+        prediction = {"model_version": version, "score": confidence, "result": [choice]}
         tasks.append({"data": data, "predictions": [prediction]})
     return "label-studio.json", tasks
 

@@ -60,12 +60,7 @@ class Reading:
 
 
 def kind_of(path: Path, options: TableOptions | None = None, text: str | None = None) -> str:
-    """What the items of a path are: "pictures", "texts", or "embeddings", which are features already.
-
-    A folder holds pictures, unless it has files of text and no picture. A table holds texts if `text` names their
-    column, or if a column looks like language and few are numbers. Who names columns of features in the options of
-    `features.read` has a table of features.
-    """
+    """What a path holds: "pictures", "texts", or "embeddings". A folder with pictures and texts holds pictures."""
     if not of_files(path):
         return TEXTS if text is not None or is_text_table(path, options) or is_text_file(path) else EMBEDDINGS
     from handful.backbones.folders import suffix_of, walk
@@ -110,10 +105,7 @@ def lasting_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_for(kind: str, name: Any = "", options: Mapping[str, Any] | None = None) -> Any:
-    """Load a backbone for "pictures" or "texts"; ValueError if it is for the other kind.
-
-    name, options: what `load_backbone` takes; "" is the default of this kind.
-    """
+    """Load a backbone ("": the default) for "pictures" or "texts"; ValueError if it is for the other kind."""
     from handful.backbones import load_backbone
     from handful.backbones.catalogue import kind_of_backbone
 
@@ -137,12 +129,7 @@ def load_for(kind: str, name: Any = "", options: Mapping[str, Any] | None = None
 def read_both(
     examples: Path, pile: Path | None, how: Reading, unknown: Path | None = None
 ) -> tuple[FeatureTable, FeatureTable]:
-    """Read examples and a pile of any kind. Rows without a text are no examples; they stay in the pile.
-
-    examples: a folder with a folder for each class, or a table with labels; if it is the pile there are no examples.
-    pile: a folder, or a table whose labels do not count; without it the rows of the first table that have no label.
-    unknown: examples of no class.
-    """
+    """Read examples, also those of no class (`unknown`), and a pile; rows without a text are no examples."""
     if examples == pile:
         items = embedded(read_unlabelled(pile, how), how, "pile")
         return items.take([]).replace(labels=[], skipped=(), notes=()), items
@@ -193,11 +180,7 @@ def read_unlabelled(
     without: Iterable[Path] = (),
     bar: str = "pile",
 ) -> FeatureTable:
-    """Read all files below a folder, one text file, or all rows of a table, whose labels do not count.
-
-    like: examples and where they are from: a column is a feature, or the text, exactly if it is that in them. without:
-    files that are left out. bar: the name of the progress bar. Texts get no features here.
-    """
+    """Read a folder, one text file or a table as a pile. like: examples, whose columns and text column count here."""
     if of_files(path):
         return _read_folder(path, how, without, bar)
     if how.kind != TEXTS:
@@ -332,11 +315,7 @@ def _read_table(path: Path, how: Reading) -> tuple[FeatureTable, FeatureTable]:
 def read_pile_table(
     path: Path, options: TableOptions, columns: Sequence[str] | None = None, set_aside: Sequence[str] = ()
 ) -> FeatureTable:
-    """Read all rows of a table of features as a pile; its labels do not count.
-
-    columns, set_aside: those of the examples. A column is a feature in the pile exactly if it is one in the examples,
-    even if its values in the pile look different.
-    """
+    """Read a table of features as a pile: a column is a feature in it exactly if it is one in the examples."""
     options = dict(options)
     if (label := options.pop("label", None)) is not None:  # it is carried along and never a feature
         options["exclude"] = [*options.get("exclude", ()), escape(label)]

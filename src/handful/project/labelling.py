@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import floor, isfinite
 from numbers import Real
@@ -21,7 +21,7 @@ from handful.estimators.factory import make_estimator
 from handful.features import FeatureTable, concatenate
 from handful.project.base_files import base_parameters
 from handful.project.items import NO_TEXT, check_twins, class_label, rows_without_text
-from handful.project.summary import Comparison, Outcome, groups_in_words, made_by, share_of
+from handful.project.summary import Outcome, groups_in_words, made_by, share_of
 from handful.solving import get_solver
 from handful.solving.ask import belief, worth_asking
 from handful.solving.clusters import check_detail
@@ -57,13 +57,13 @@ class Labelled(Answers):
 
     Attributes
     ----------
-    comparison : Comparison or None
-        After a promotion: what it has changed.
+    warnings : list of str
+        After a promotion: what it has changed more than it explains.
     is_share_kept : bool
         Whether the outlier share is that of earlier results, less promoted groups.
     """
 
-    comparison: Comparison | None = None
+    warnings: Sequence[str] = ()
     is_share_kept: bool = False
 
     def __init__(
@@ -164,8 +164,7 @@ class Labelled(Answers):
         for name, k in Counter(self.pile_labels.values()).items():
             are = "item of the pile is an example" if k == 1 else "items of the pile are examples"
             lines.append(f"{k} {are} of {'no class' if is_no_class(name) else name}.")
-        if self.comparison is not None:
-            lines += [f"Warning: {warning}" for warning in self.comparison.warnings]
+        lines += [f"Warning: {warning}" for warning in self.warnings]
         if skipped := len(self.skipped):
             what = "file" if self.pile.texts is None else "item"
             were = f"{what}s were" if skipped > 1 else f"{what} was"
@@ -312,10 +311,8 @@ def _spread(
         return probabilities, scores
     is_probability = get_solver(model._method).info.score == "probability"
     highest = 1.0 if is_probability else max(scores.max(initial=model.threshold_), model.threshold_)
-    all_scores, all_probabilities = (
-        np.full(count, highest),
-        np.full((count, len(model.classes_)), 1 / len(model.classes_)),
-    )
+    ways = len(model.classes_)
+    all_scores, all_probabilities = np.full(count, highest), np.full((count, ways), 1 / ways)
     all_scores[rows], all_probabilities[rows] = scores, probabilities
     return all_probabilities, all_scores
 
@@ -392,11 +389,7 @@ def decide_pile(
     max_false_unknown: float | None = None,
     precision: float | None = None,
 ) -> str:
-    """Let a fitted model decide what is unknown in its pile, and from now on; say in words how that was found.
-
-    answers_of_pile: gives the answers as the model decides at that moment. The others are as `label_items` takes them;
-    where none of the first three is given, the model's own threshold is used.
-    """
+    """Let a fitted model decide what is unknown in its pile, and from now on; say in words how that was found."""
     answers = answers_of_pile()
     doubts, p_unknown = answers.doubts, answers.p_unknown
     limit, solver = model.threshold_, get_solver(model._method)

@@ -136,31 +136,23 @@ class LabelWriter(Worker):
         return table.replace_schema_metadata(None)
 
 
-def goes_in_parts(examples: Path, pile: Path | None, engine: str) -> bool:
+def goes_in_parts(job: Job) -> bool:
     """Whether a pile is labelled in parts: a folder of parts that is large, or that a cluster labels."""
-    if pile is None or of_files(examples) or not is_sharded(pile):
+    if job.pile is None or of_files(job.examples) or not is_sharded(job.pile):
         return False
     try:
-        return engine != "local" or count_rows(pile) > MIN_LARGE_PILE_ROWS
+        return job.engine != "local" or count_rows(job.pile) > MIN_LARGE_PILE_ROWS
     except ValueError as error:
-        raise ValueError(f"{str(pile)!r}: {error}") from None
+        raise ValueError(f"{str(job.pile)!r}: {error}") from None
 
 
-def check_in_parts(
-    examples: Path,
-    pile: Path,
-    output: Path,
-    overwrite: bool,
-    formats: Sequence[str] = (),
-    sort: str | None = None,
-    corrections: Sequence[Path] = (),
-) -> None:
+def check_in_parts(job: Job, output: Path, overwrite: bool, corrections: Sequence[Path] = ()) -> None:
     """Raise ValueError, before the work begins, for options that need the pile in memory and for existing results."""
-    for option, value in (("--export", formats), ("--sort", sort), ("--corrections", corrections)):
+    for option, value in (("--export", job.formats), ("--sort", job.sort), ("--corrections", corrections)):
         if value:
             raise ValueError(f"{option} needs the pile in memory, but this pile is labelled in parts: leave it out")
     place = output / LABEL_FOLDER
-    for path in (examples, pile):
+    for path in filter(None, (job.examples, job.pile)):
         if place.resolve() in (path.resolve(), *path.resolve().parents):
             raise ValueError(f"{str(path)!r} is where the labels will be written: give another folder")
     check_output(output, overwrite)
@@ -175,11 +167,7 @@ def check_in_parts(
 
 
 def label_in_parts(job: Job, output: Path, engine: Engine | None = None, progress: Progress = silent) -> InParts:
-    """Label a folder of parts from a table of examples; write labels/part-00000.parquet ..., the model and the record.
-
-    engine: who reads and writes the parts; by default, threads of this machine. progress: called with what is being
-    done, the steps done and the number of steps.
-    """
+    """Label a folder of parts from a table of examples; write the parts of labels, the model and the record."""
     assert job.pile is not None
     if job.table.get("embedding", "embedding") != "embedding" or job.table.get("columns") is not None:
         raise ValueError(

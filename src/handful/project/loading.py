@@ -63,10 +63,7 @@ class Opened:
 
 
 def open_items(job: Job, kind: str, project: Path) -> Opened:
-    """Find the items of a project, as `handful label` does, without computing features.
-
-    job: says where they are. kind: what they are. project: the folder of the project, with the uploads.
-    """
+    """Find the items of a project, as `handful label` does, without computing features."""
     how = replace(job.reading(lenient=True), kind=kind)
     examples, pile = map(_showable, read_both(job.examples, job.pile, how, job.unknown))
     if pile.files is not None:
@@ -130,11 +127,7 @@ def new_job(
     text: str | None = None,
     label: str | None = None,
 ) -> tuple[Job, str]:
-    """What a folder or table is opened as, and what its items are.
-
-    project: the folder of the project. before: of a project that exists, which stays what it was made as. The others
-    are what the user named. ValueError if the columns are not those of before, or if there are none to name.
-    """
+    """What a folder or table is opened as, and what its items are. before: the job of a project that exists."""
     if not opened.exists():
         raise FileNotFoundError(
             f"there is nothing at {str(opened)!r}: give a folder of pictures or of texts, or a table"
@@ -207,11 +200,7 @@ def place_items(store: Store, places: Sequence[tuple[str, str]], labels: Sequenc
 
 
 def item_places(job: Job, examples: FeatureTable, pile: FeatureTable) -> list[tuple[str, str]]:
-    """Where each item is from, and its name in the store: the examples, then the pile.
-
-    Texts that have no name of their own are known by their text: if rows are added, removed or sorted between two
-    days, each text keeps its label.
-    """
+    """Where each item is from, and its name in the store. Texts without a name are known by their text."""
     names = _unique(examples.names, pile.names)
     if pile.texts is not None and not any(map(_has_own_name, pile.names if len(pile) else examples.names)):
         names = _keys([*(examples.texts or ()), *pile.texts])

@@ -62,10 +62,7 @@ MAX_MARKED_WORDS = 15  # of a class, that the report marks in its texts
 
 
 def table_of(labelled: Labelled) -> ColumnTable:
-    """A labelled pile as a table: the columns of `table_of_answers`, the group and the most similar examples.
-
-    What `predict_items` gave has no groups and no examples. Groups of texts have a name too, made of telling words.
-    """
+    """A labelled pile as a table: its answers, groups and most similar examples."""
     columns: dict[str, Any] = {}
     nearest = labelled.nearest
     if nearest is not None and labelled.examples is not None:
@@ -88,18 +85,7 @@ def table_of_answers(
     classes: Sequence[str] | None = None,
     others: Mapping[str, np.ndarray] | None = None,
 ) -> ColumnTable:
-    """The answers for named items as a table, a row for each item.
-
-    The columns are: path; label; closest, the best known class; confidence, the probability of the label; p_unknown,
-    calibrated so that about 80 % of the items with 0.8 are unknown (not where scores only rank); outlier_score, the
-    method's own number, which decides the label; then `columns`, which may replace some of these; then p_<class>,
-    P(class | known), for each of the classes; and at the end `others`, columns of the items' own table.
-
-    >>> answers = Answers(np.array([[0.6, 0.2]]), np.array([0.2]), np.array(["cat", "hen"]), 0.5, is_probability=True)
-    >>> row = table_of_answers(answers, ["a.png"]).to_pylist()[0]
-    >>> row["label"], round(row["confidence"], 2), round(row["p_cat"], 2)
-    ('cat', 0.6, 0.75)
-    """
+    """The answers for named items as a table, as docs/reference/outputs.md describes it; `columns` may replace some."""
     table: dict[str, Any] = {
         "path": [printable(name) for name in names],
         "label": label_texts(answers),
@@ -342,15 +328,11 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
         groups.append({**facts, "parts": [[place[item] for item in part.tolist()] for part in parts]})
     record = {"handful": handful.__version__, "run": uuid4().hex, **labelled.outcome.numbers, "groups": groups}
     record |= {"worth_asking": labelled.ask(MAX_ASKED_ITEMS).tolist(), "job": None}
-    if labelled.pile.texts is not None:
-        record |= {"text_column": labelled.pile.source.get("text"), "without_text": len(labelled.without_text)}
     if job is not None:
         promoted: dict[str, list[tuple[str, str]]] = {}  # also what a person said
         for row, name in labelled.pile_labels.items():
             promoted.setdefault(name, []).append(marked[row])
         record["job"] = {**job_entries(job), "promoted": promoted}
-    if labelled.comparison is not None:
-        record["comparison"] = labelled.comparison.entries()
     return record
 
 
@@ -360,10 +342,7 @@ def record_of(labelled: Labelled, job: Job | None) -> dict[str, Any]:
 def write_report(
     labelled: Labelled, path: Path, title: str, progress: Progress, run: Run | None = None, folder: Path | None = None
 ) -> None:
-    """Write the report of a labelled pile; of a large pile it shows the least sure items and those of groups.
-
-    folder: where the page will be in the end, so that it can link to the pictures; without it there are no links.
-    """
+    """Write the report of a labelled pile. folder: where the page will be, so that it can link to the pictures."""
     expected = _expected(labelled)
     contents = report.make_report(
         labelled,

@@ -31,11 +31,7 @@ class LeadsOut(OSError):
 
 
 def open_below(root: str | os.PathLike[str], name: str) -> int:
-    """Open the regular file `name` below the folder `root` for reading; raise OSError if there is none.
-
-    Links are followed if they stay below `root`. After the file is open the path is looked at again: if somebody
-    changed it in between, so that another file was opened, that is closed unread.
-    """
+    """Open a regular file below a folder, also if somebody changes the path meanwhile; OSError if there is none."""
     real_root = os.path.realpath(root)
     real = os.path.realpath(os.path.join(real_root, name))
     if real == real_root or not is_within(real, real_root):
@@ -66,11 +62,7 @@ PILE, UPLOADS, EXAMPLES, NO_CLASS = "pile", "uploads", "examples", "unknown"
 
 @dataclass(frozen=True, eq=False)
 class Pile:
-    """The items of a project by row, in the order they were first seen.
-
-    New items make a new pile. Features and hashes are filled in place when they are computed: until then a row of
-    `table` has zeros as features and "" as hash.
-    """
+    """The items of a project by row. Features and hashes are filled in place when they are computed."""
 
     ids: NDArray  # [n]
     table: FeatureTable  # names, features, hashes, texts; features have no columns until the first are computed
@@ -168,10 +160,7 @@ class Pile:
 
 
 class Source:
-    """Where the files of a project are: the opened folder or table, the folder of uploads, and those of examples.
-
-    project: the folder of the project. no_class: a folder of examples of no class.
-    """
+    """Where the files of a project are: what was opened, the folder of uploads, and those of examples."""
 
     def __init__(
         self, opened: Path, project: Path, kind: str, examples: Path | None = None, no_class: Path | None = None

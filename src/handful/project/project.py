@@ -271,7 +271,7 @@ class Project:
         Returns
         -------
         Labelled
-            The answers; `comparison` says what has changed.
+            The answers; `warnings` say what has changed more than the promotion explains.
         """
         check_examples(examples)
 

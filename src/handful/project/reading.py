@@ -100,11 +100,7 @@ def read_labelled_texts(path: Path, how: Reading) -> FeatureTable:
 
 
 def read_new_items(model: FewShotClassifier, paths: Sequence[Path], how: Reading, backbone: Any = None) -> FeatureTable:
-    """Items with the features that a saved model was made for, which names its backbone or its columns.
-
-    paths: files and folders of pictures, or of texts; or one table. Files of a single folder are named by their path in
-    it, others by their path as given. how: its kind and its backbone do not count. backbone: in place of the model's.
-    """
+    """Files and folders, or one table, with the features that a saved model was made for."""
     source = getattr(model, "made_from_", {})
     kind, column = _kind_of_all(paths, source, how)
     how = replace(how, kind=kind, text=column)

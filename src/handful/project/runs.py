@@ -16,7 +16,7 @@ import numpy as np
 from handful.core.answers import Answers, ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
 from handful.core.decide import MIN_PILE_ITEMS
-from handful.project.summary import Comparison, compare
+from handful.project.summary import swings
 from handful.solving import check
 from handful.solving.groups import Group
 from handful.utils.shares_in_words import about, is_low, percent, right_in_words, span
@@ -169,7 +169,7 @@ def checked(run: Run, answers: frozenset[tuple[int, int]]) -> check.Checked:
 
 
 def run_of(labelled: Labelled, ids: np.ndarray, said: Said, before: Run | None, **facts: Any) -> Run:
-    """The answers of a labelled pile, to be stored; `labelled.comparison` says what a promotion has changed.
+    """The answers of a labelled pile, to be stored; `labelled.warnings` say what a promotion has changed.
 
     ids: [n] the number of each item of its pile; those that are examples or have no text are left out. before: the run
     before. facts: what else is stored beside the arrays.
@@ -200,13 +200,12 @@ def run_of(labelled: Labelled, ids: np.ndarray, said: Said, before: Run | None, 
         np.array([decided.get(item, NONE) for item in ids[is_free].tolist()], np.int64), np.zeros(0, np.int64),
         np.zeros((0, 2), np.float32), np.array([*said.labels], np.int64), np.array([*said.labels.values()], np.int64),
     )  # fmt: skip
-    labelled.comparison = None if before is None else _compared(before, run, said)
-    notice = [] if labelled.comparison is None else labelled.comparison.warnings
-    return run.grouped({}, notice=" ".join(notice))
+    labelled.warnings = [] if before is None else _swings_since(before, run, said)
+    return run.grouped({}, notice=" ".join(labelled.warnings))
 
 
-def _compared(before: Run, run: Run, said: Said) -> Comparison | None:
-    """What has changed since the run before, if groups became classes since; None if none did."""
+def _swings_since(before: Run, run: Run, said: Said) -> list[str]:
+    """What has changed too much since the run before, if groups became classes since."""
     names = said.names()
     place = {item: k for k, item in enumerate(item for item in before.ids.tolist() if item in run.codes)}
     groups = {
@@ -214,10 +213,8 @@ def _compared(before: Run, run: Run, said: Said) -> Comparison | None:
         for number, items in said.promoted.items()
         if number in said.classes
     }
-    if not groups:
-        return None
     old, new = ([names.get(one.codes[item], UNKNOWN_NAME) for item in place] for one in (before, run))
-    return compare(old, new, groups)
+    return swings(old, new, groups) if groups else []
 
 
 def facts_of(groups: Sequence[Group]) -> GroupFacts:

@@ -44,10 +44,7 @@ def sorted_files(folder: Path) -> list[Path]:
 
 
 def check_replaced(folder: Path, files: Sequence[Path]) -> None:
-    """Raise ValueError if a folder of sorted files, which will be replaced, holds anything but links and copies.
-
-    files: those of the pile and of the examples.
-    """
+    """Raise ValueError if a folder that will be replaced holds anything but links to these files and copies."""
     copies = [path for path in sorted_files(folder) if not path.is_symlink()]
     within = folder.resolve()
     kept = [file for file in files if within not in file.resolve().parents] if copies else []
@@ -61,10 +58,7 @@ def check_replaced(folder: Path, files: Sequence[Path]) -> None:
 
 
 def sort_files(items: FeatureTable, places: Sequence[Path], how: str, missing: list[Path] | None = None) -> None:
-    """Put a copy of each file, or a link to it, where `plan_places` says: in a folder that does not exist yet.
-
-    missing: gets the places of files that cannot be opened, which otherwise is an error.
-    """
+    """Copy or link each file to its place. missing: gets the places of files that cannot be opened, else an error."""
     for file, place in zip(items.files or (), places, strict=True):
         try:
             source = open(file if items.opener is None else items.opener(str(file)), "rb")  # noqa: SIM115
@@ -88,24 +82,30 @@ def plan_places(pile: FeatureTable, labels: Sequence[str], folder: Path) -> list
     """The new path of each picture, `folder/<label>/<its name>`, with a number if another one has that name."""
     if pile.files is None:
         raise ValueError("there are no files to sort: the items came from a table")
-    names = folder_names(set(labels))
-    used_names: dict[tuple[str, str], int] = {}  # by folder and name: the number to try next
-    places = []
-    for file, label in zip(pile.files, labels, strict=True):
-        start = (label, _alike(file.name))
-        k = used_names.get(start, 1)
-        name = _numbered(file.name, k)
-        while (label, _alike(name)) in used_names:
-            k += 1
-            name = _numbered(file.name, k)
-        used_names[start] = k + 1
-        used_names.setdefault((label, _alike(name)), 2)
-        places.append(folder / names[label] / name)
+    places = [folder] * len(labels)
+    for label, name in folder_names(set(labels)).items():
+        rows = [row for row, own in enumerate(labels) if own == label]
+        for row, file in zip(rows, _told_apart([pile.files[row].name for row in rows]), strict=True):
+            places[row] = folder / name / file
     return places
 
 
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Names that no file system takes for one another, some with a number: a.png, a (2).png, a (3).png."""
+    next_number: dict[str, int] = {}
+    found = []
+    for name in names:
+        k = next_number.get(_alike(name), 1)
+        while _alike(_numbered(name, k)) in next_number:
+            k += 1
+        next_number[_alike(name)] = k + 1
+        next_number.setdefault(_alike(_numbered(name, k)), 2)
+        found.append(_numbered(name, k))
+    return found
+
+
 def _numbered(name: str, k: int) -> str:
-    """a.png, a (2).png, a (3).png; the stem is cut if the name would be too long."""
+    """The k-th file of a name; its stem is cut if the name would be too long."""
     stem, suffix = os.path.splitext(name)
     end = suffix if k == 1 else f" ({k}){suffix}"
     while len(os.fsencode(stem + end)) > MAX_NAME_BYTES and len(stem) > 1:
@@ -115,20 +115,15 @@ def _numbered(name: str, k: int) -> str:
 
 def folder_names(labels: set[str]) -> dict[str, str]:
     """A folder name for each label that every file system accepts, no two alike."""
-    names: dict[str, str] = {}
-    used_names = set[str]()
+    bases = []
     for label in sorted(labels):
         base = re.sub(r'[\x00-\x1f<>:"/\\|?*]', "_", label).strip(" .") or "_"
         if base.split(".")[0].rstrip().lower() in RESERVED:
             base = f"_{base}"
         while len(os.fsencode(base)) > 200:  # most systems allow 255 bytes, and a number may follow
             base = base[:-1].rstrip(" .")
-        name, k = base, 2
-        while _alike(name) in used_names:
-            name, k = f"{base} ({k})", k + 1
-        used_names.add(_alike(name))
-        names[label] = name
-    return names
+        bases.append(base)
+    return dict(zip(sorted(labels), _told_apart(bases), strict=True))
 
 
 def _alike(name: str) -> str:

@@ -31,13 +31,7 @@ def total_of(expected: Mapping[Any, ExpectedLabels]) -> ExpectedLabels:
 
 
 def expected_in_words(expected: Mapping[Any, ExpectedLabels], has_examples: bool = False) -> str:
-    """How many labels should be right, in a sentence; "" if there are none.
-
-    expected: by class. has_examples: whether items of the pile are examples, whose labels do not count.
-
-    >>> expected_in_words({"cat": ExpectedLabels(10, 5.0), "hen": ExpectedLabels(10, 7.0)})
-    'Only about 12 of 20 labels should be right: check them, or ask for --precision 0.9.'
-    """
+    """How many labels should be right, in a sentence; "" if there are none. Labels of examples do not count."""
     total = total_of(expected)
     if not total.labels:
         return ""
@@ -74,15 +68,7 @@ MAX_MIXED_GROUPS = 4  # groups of several kinds that have a sentence of their ow
 
 
 def groups_in_words(groups: Sequence[Group], unknown: int) -> list[str]:
-    r"""How many groups there are, what they speak of where items are texts, and which look like several kinds.
-
-    groups: the largest first. unknown: how many items are unknown, also those in no group.
-
-    >>> groups = [Group(1, np.arange(4), 0.5, words=["dollars", "pesos"]), Group(2, np.arange(4, 7), 0.5)]
-    >>> print(*groups_in_words(groups, 8), sep="\n")
-    The 8 unknowns fall into about 2 groups of 4 and 3; 1 belongs to none.
-    By their words: group 1 (dollars, pesos).
-    """
+    """How many groups there are, the largest first, what their texts speak of, and which look like several kinds."""
     if not groups:
         return []
     sizes = [group.size for group in groups]
@@ -220,11 +206,7 @@ class Outcome:
 
 
 def almost_alike(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs of names that differ only in upper and lower case, in blanks or in a final ".0": likely mistakes.
-
-    >>> almost_alike(["cat", "1", "Cat", "1.0", "dog"])
-    [('cat', 'Cat'), ('1', '1.0')]
-    """
+    """Pairs of names that differ only in upper and lower case, in blanks or in a final ".0": likely mistakes."""
     first: dict[str, str] = {}
     pairs = []
     for name in names:
@@ -265,63 +247,26 @@ MAX_CHANGED = 0.05  # of the pile: items in none of the groups that have another
 MIN_FOUND = 0.5  # of a group: its items that have the name of its class now
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What a promotion has changed."""
-
-    items: int  # of the pile
-    unknown_before: int
-    unknown_after: int
-    changed: int  # items in none of the promoted groups with another label now, without unknowns that joined a class
-    found: Mapping[
-        str, tuple[int, int]
-    ]  # by new class: how many items of its groups have its name now, and of how many
-
-    @property
-    def warnings(self) -> list[str]:
-        """What has changed more than the promotion explains, in words; empty if nothing has."""
-        lines = []
-        for name, (count, size) in self.found.items():
-            if count < MIN_FOUND * size:
-                lines.append(f"Only {count} of the {size} items that should be {name} were labelled so.")
-        expected = self.unknown_before - sum(size for _, size in self.found.values())
-        if abs(self.unknown_after - expected) > MAX_SHARE_SWING * self.items:
-            lines.append(
-                f"{self.unknown_after} items are unknown now; about {max(0, expected)} were expected, which is "
-                f"{self.unknown_before} less the groups that are classes now."
-            )
-        if self.changed > MAX_CHANGED * self.items:
-            part = percent(self.changed / self.items)
-            lines.append(
-                f"{self.changed} items that are in none of these groups have another label now ({part} of the pile)."
-            )
-        return lines
-
-    def entries(self) -> dict[str, Any]:
-        """The same for JSON."""
-        return {
-            "unknown_before": self.unknown_before, "unknown_after": self.unknown_after, "changed": self.changed,
-            "found": {name: {"found": count, "size": size} for name, (count, size) in self.found.items()},
-            "warnings": self.warnings,
-        }  # fmt: skip
-
-
-def compare(before: Sequence[str], after: Sequence[str], groups: Mapping[str, Sequence[int]]) -> Comparison:
-    """Compare the labels of a pile before and after a promotion. groups: the promoted rows, by the name of their class.
-
-    >>> before = ["cat"] * 6 + ["unknown"] * 4
-    >>> compare(before, ["cat"] * 6 + ["hen"] * 4, {"hen": range(6, 10)}).warnings
-    []
-    >>> compare(before, ["cat"] * 6 + ["hen", "unknown", "unknown", "unknown"], {"hen": range(6, 10)}).warnings[0]
-    'Only 1 of the 4 items that should be hen were labelled so.'
-    """
+def swings(before: Sequence[str], after: Sequence[str], groups: Mapping[str, Sequence[int]]) -> list[str]:
+    """What a promotion has changed more than it explains, in words. groups: promoted rows, by their class."""
     old, new = np.asarray(before, dtype=object), np.asarray(after, dtype=object)
-    rows = {name: np.asarray(list(items), int) for name, items in groups.items()}
-    is_member = np.zeros(len(old), bool)
-    for members in rows.values():
-        is_member[members] = True
-    is_asked_for = is_member | ((old == UNKNOWN_NAME) & np.isin(new.astype(str), list(rows)))
-    moved = (new != old) & ~is_asked_for
-    before_count, after_count = (int((labels == UNKNOWN_NAME).sum()) for labels in (old, new))
-    found = {name: (int((new[members] == name).sum()), len(members)) for name, members in rows.items()}
-    return Comparison(len(old), before_count, after_count, int(moved.sum()), found)
+    is_asked_for = (old == UNKNOWN_NAME) & np.isin(new.astype(str), list(groups))
+    unknown, unknown_now = (int((labels == UNKNOWN_NAME).sum()) for labels in (old, new))
+    lines, expected = [], unknown
+    for name, items in groups.items():
+        rows = np.asarray(list(items), int)
+        is_asked_for[rows] = True
+        expected -= len(rows)
+        found = int((new[rows] == name).sum())
+        if found < MIN_FOUND * len(rows):
+            lines.append(f"Only {found} of the {len(rows)} items that should be {name} were labelled so.")
+    if abs(unknown_now - expected) > MAX_SHARE_SWING * len(old):
+        lines.append(
+            f"{unknown_now} items are unknown now; about {max(0, expected)} were expected, which is {unknown} less the "
+            "groups that are classes now."
+        )
+    changed = int(((new != old) & ~is_asked_for).sum())
+    if changed > MAX_CHANGED * len(old):
+        part = percent(changed / len(old))
+        lines.append(f"{changed} items that are in none of these groups have another label now ({part} of the pile).")
+    return lines

@@ -19,20 +19,13 @@ MIN_LONG_CHARACTERS = 60  # a shorter text is one piece for every encoder
 
 
 def words_of(name: str) -> str:
-    """The words of a class's name.
-
-    >>> words_of("lost_or-stolen/card"), words_of("orderStatus"), words_of("ATM_fees")
-    ('lost or stolen card', 'order status', 'ATM fees')
-    """
+    """The words of a class's name: "lost_or-stolen/card" is lost or stolen card, "orderStatus" is order status."""
     spaced = re.sub(r"[\W_]+", " ", name).strip()
     return re.sub(r"(?<=[a-z])([A-Z])(?=[a-z])", lambda match: f" {match[1].lower()}", spaced)
 
 
 def with_class_names(examples: FeatureTable) -> FeatureTable:
-    """Texts without features, and the name of each class as one more example of it.
-
-    A name that is also an example, or that two classes share, adds nothing.
-    """
+    """Texts without features, and the name of each class as one more example, unless it is one already."""
     names = [str(name) for name in examples.classes.tolist() if not is_no_class(str(name))]
     texts = [words_of(name) for name in names]
     used = Counter([*(examples.texts or ()), *texts])
@@ -70,23 +63,15 @@ def read_text_files(paths: Sequence[Path], strict: bool = False) -> FeatureTable
         others = f"; so {counted(len(problems) - 1, 'other file')}" if len(problems) > 1 else ""
         notes.append(f"{shortened(path.name)}: {problem}{others}.")
     files, texts = list(read), list(read.values())
-    columns: dict[str, Any] = {
-        "paths": [str(file) for file in files],
-        "others": {FILE_COLUMN: texts},
-        "files": files,
-        "texts": texts,
-    }
-    features, source = np.empty((len(files), 0), np.float32), {"text": FILE_COLUMN}
-    return FeatureTable(features, skipped=skipped, notes=notes, source=source, **columns)
+    columns: dict[str, Any] = {"paths": [str(file) for file in files], "others": {FILE_COLUMN: texts}}
+    columns |= {"files": files, "texts": texts, "source": {"text": FILE_COLUMN}}
+    return FeatureTable(np.empty((len(files), 0), np.float32), skipped=skipped, notes=notes, **columns)
 
 
 def embed_items(
     items: FeatureTable, backbone: Any, what: str, progress: Callable[[str, int, int], None], cache: Any = True
 ) -> FeatureTable:
-    """The same items with features. A row without a text gets zeros: it is never solved for.
-
-    what: the name of the progress bar. A note says how many texts were cut into pieces.
-    """
+    """The same items with features. A row without a text gets zeros: it is never solved for."""
     from handful.backbones import embed_texts
 
     texts = list(items.texts or ())

@@ -117,6 +117,7 @@ def solve(
         parameters = {"outlier_share": outlier_share, **parameters}
     else:
         check({"outlier_share": outlier_share}, OPTIONS, "solve")
+        _check_each(solver, {"outlier_share": outlier_share}, task.batch)
     parameters = complete(solver, parameters, task)
     if solver.info.needs == "base":
         base = parameters["base"] = needed_base(solver, parameters["base"], task.support.shape[-1])
@@ -287,7 +288,7 @@ def _chunks(task: Task, factor: float, workers: int) -> list[slice]:
 
 
 def _is_each_task(solver: Solver, name: str, value: Any) -> bool:
-    return getattr(solver.rules.get(name), "each_task", False) and np.ndim(value) == 1
+    return getattr(solver.rules.get(name, OPTIONS.get(name)), "each_task", False) and np.ndim(value) == 1
 
 
 @cache

@@ -1,14 +1,17 @@
-"""A result in a notebook: the table shows what the result says, and a name in it is only a name."""
+"""A result in a notebook: the table and the figures show what the result says, and a name in it is only a name."""
 
 import re
 from html.parser import HTMLParser
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import handful
 from handful.features import Protocol, digits, draw
-from handful.solving.groups import Group, Groups, with_words
+from handful.report.plots import draw_result
+from handful.solving.groups import Groups
 from handful.utils.shares_in_words import percent
 
 HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "{title}", "日本 & co"]
@@ -35,7 +38,7 @@ class Tables(HTMLParser):
             self.rows[-1][-1] += data
 
 
-def solved(names=("four", "one", "six", "two"), **options):
+def solved(names=("$four$", "one", "six", "two"), **options):
     task = draw(*digits(), Protocol(ways=4, queries=20, outlier_queries=12), seed=1, tasks=[0]).task[0]
     return handful.solve(task.support[0], np.array(names)[task.labels[0]], task.query[0], **options)
 
@@ -99,27 +102,74 @@ def test_a_batch_is_a_row_for_each_task(episodes):
         batch.plot()
 
 
-def test_many_classes_and_many_items_give_a_short_table():
-    rng = np.random.default_rng(0)
-    support = rng.normal(size=(1000, 16))
-    pile = np.repeat(support, [5] * 10 + [1] * 990, axis=0)
-    names = [f"class {'x' * 500} {i:04}" for i in range(1000)]
-    result = handful.solve(support, names, pile, method="simpleshot", threshold=2.0)
-    html = result._repr_html_()
-    assert "988 more classes with 988 items" in html
-    assert len(html) < 10_000
-    pile = rng.normal(size=(5000, 16)).astype(np.float32)
-    result = handful.solve(support[:4].astype(np.float32), list("aabb"), pile, method="simpleshot")
-    assert "result.groups finds them" in result._repr_html_()  # grouping takes too long for the end of a cell
-    assert "groups" not in result.__dict__
+# ---- figures
+
+needs_matplotlib = pytest.mark.skipif(not find_spec("matplotlib"), reason="needs matplotlib")
 
 
-def test_groups_are_a_list_and_words_name_them(result):
-    assert isinstance(result.groups, list)
-    assert Groups() == []
-    assert result.groups == list(result.groups)
-    assert result.find_groups(detail=-2) != result.groups
-    texts = [*["send my parcel"] * 3, *["rain and wind tomorrow"] * 4]
-    group = Group(1, np.arange(3, 7), 0.9)
-    name = Tables(with_words([group], texts)._repr_html_()).rows[1][0]
-    assert re.match("group 1: (rain|wind|tomorrow)", name)
+def panels(figure):
+    return {axes.get_label(): axes for axes in figure.axes}
+
+
+def lengths(axes):
+    return [bar.get_width() for bar in axes.patches]
+
+
+@needs_matplotlib
+def test_panels_show_the_numbers_of_the_result(result):
+    result = result.at(0.37)
+    drawn = panels(result.plot())
+    classes = [*result.classes, "unknown"]
+    counts = [int((result.labels == name).sum()) for name in classes]
+    assert lengths(drawn["counts"]) == counts
+    assert [label.get_text().replace("\\", "") for label in drawn["counts"].get_yticklabels()] == classes
+
+    known, unknown = drawn["scores"].containers
+    assert sum(bar.get_height() for bar in known) == (~result.unknown).sum()
+    expected, _ = np.histogram(result.doubts[result.unknown], 40, (0, 1))
+    assert [bar.get_height() for bar in unknown] == expected.tolist()
+    assert [bar.get_y() for bar in unknown] == [bar.get_height() for bar in known]  # stacked
+    assert drawn["scores"].lines[0].get_xdata()[0] == 0.37
+
+    density, edges, _ = drawn["share"].patches[0].get_data()
+    assert np.sum(density * np.diff(edges)) == pytest.approx(1)
+    below = np.interp(result.outlier_share_interval, edges, np.r_[0, np.cumsum(density * np.diff(edges))])
+    np.testing.assert_allclose(below, [0.1, 0.9], atol=1e-6)
+    assert drawn["share"].lines[0].get_xdata()[0] == pytest.approx(result.outlier_share)
+
+    dots = {collection.get_label(): len(collection.get_offsets()) for collection in drawn["map"].collections}
+    names = [str(name).replace("$", r"\$") for name in classes]
+    assert dots == dict(zip(names, counts, strict=True)) | {"examples": 20}
+
+
+@needs_matplotlib
+def test_groups_are_bars_and_pictures_are_put_beside_them_and_on_the_map(result, tmp_path):
+    from matplotlib.offsetbox import AnnotationBbox
+
+    assert lengths(panels(result.groups.plot())["groups"]) == [group.size for group in result.groups]
+    assert lengths(panels(solved(threshold=2.0).groups.plot())["groups"]) == []
+    blank = np.zeros((60, 90, 3), np.uint8)
+    Image.fromarray(blank).save(tmp_path / "blank.png")
+    kinds = {
+        "array": np.zeros((len(result), 8, 8)),
+        "paths": [tmp_path / "blank.png"] * len(result),
+        "Pillow": [Image.fromarray(blank)] * len(result),
+        "damaged": [__file__] * len(result),
+        "too large": [Image.new("1", (10_000, 10_000))] * len(result),
+    }
+    for kind, pictures in kinds.items():
+        boxes = [box for box in panels(result.plot(pictures))["map"].artists if isinstance(box, AnnotationBbox)]
+        assert (len(boxes) > 10) == (kind not in ("damaged", "too large")), kind
+    typical = panels(result.groups.plot(kinds["array"]))["pictures"].artists
+    assert len(typical) == sum(min(group.size, 8) for group in result.groups)
+
+
+@needs_matplotlib
+def test_a_share_that_was_given_and_a_pile_without_features_have_fewer_panels(result):
+    told = solved(outlier_share=0.3)
+    assert list(panels(told.plot())) == ["counts", "scores", "map"]
+    assert list(panels(draw_result(told, "eol"))) == ["counts", "scores"]
+    assert result.plot()._repr_png_().startswith(b"\x89PNG")  # as a cell shows it
+
+
+# ---- what the picture of the share is drawn from

@@ -6,7 +6,7 @@ For each share g that was tried, the log-odds that the true share is above g are
 
 The coefficients are the same for all g, for any number of classes, examples and items. They were learned from random
 piles of many feature sets (`benchmarks/learn_posterior.py`), so that the interval also holds for feature sets that were
-not used for learning: docs/explanation/outlier-share.md shows it. They are data, in posterior.json beside this file.
+not used for learning: docs/explanation/outlier-share.md shows it. They are data, in share_posterior.json.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-SHIPPED = Path(__file__).with_name("posterior.json")
+SHIPPED = Path(__file__).with_name("share_posterior.json")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Posterior:
 
     @classmethod
     def from_json(cls, text: str) -> Posterior:
-        """Read a document such as posterior.json."""
+        """Read a document such as share_posterior.json."""
         content = json.loads(text)
         numbers = content["weight, mean and scale of"]
         weights, means, scales = np.array(list(numbers.values()), float).reshape(-1, 3).T
