@@ -280,7 +280,9 @@ def _embedder(job: Job, output: Path, address: str | None) -> AbstractContextMan
         return nullcontext()
     from handful.backbones.embedding_on_ray import Recipe, ray_embedder
 
-    first = job.results[0]  # after `handful promote`, the features that were made for the first results are there
+    first = (
+        job.results[0] if job.results else output
+    )  # after `handful promote`, the features that were made for the first results are there
     place = (first if first.is_dir() else output) / FEATURES
     return ray_embedder(Recipe(job.backbone, job.backbone_options), place, address)
 

@@ -253,10 +253,10 @@ SHAPES: dict[str, tuple[str, tuple[str | int, ...]]] = {
     "given_ids": ("i", ("k",)), "given": ("i", ("k",)),
 }  # fmt: skip
 NUMBER = int | float
-FACTS: dict[str, Any] = {
+FACTS: dict[str, Any] = {  # by name a type, or a list of one
     "method": str, "is_probability": bool, "share": NUMBER, "share_low": NUMBER | None, "share_high": NUMBER | None,
-    "share_told": bool, "groups": list, "exemplars": list, "parts": list, "left_out": list, "again": bool,
-    "detail": NUMBER, "notice": str, "min_confidence": NUMBER, "asking": list, "decision": dict, "share_kept": bool,
+    "share_told": bool, "groups": [[int]], "exemplars": [[int]], "parts": [[[int]]], "left_out": [str], "again": bool,
+    "detail": NUMBER, "notice": str, "min_confidence": NUMBER, "asking": [int], "decision": dict, "share_kept": bool,
 }  # fmt: skip
 
 
@@ -273,8 +273,12 @@ def _read_arrays(data: bytes) -> dict[str, np.ndarray]:
         fits = array.dtype.kind == kind and array.ndim == len(shape)
         if not fits or any(sizes.setdefault(side, n) != n for side, n in zip(shape, array.shape, strict=True)):
             raise ValueError(f"its array {name} does not fit the others")
-    if not sizes["n"] or not sizes["N"] or not np.isfinite(arrays["scores"]).all():
-        raise ValueError("it has no items, no classes, or scores that are no numbers")
+    if (
+        not sizes["n"]
+        or not sizes["N"]
+        or not all(np.isfinite(arrays[name]).all() for name in SHAPES if name != "p_unknown")
+    ):
+        raise ValueError("it has no items, no classes, or values that are no numbers")
     return arrays
 
 
@@ -282,9 +286,16 @@ def _read_facts(text: str) -> dict[str, Any]:
     """Read the facts of a run; raise ValueError if one is of another type."""
     try:
         facts: dict[str, Any] = json.loads(text)
-        wrong = [name for name, kind in FACTS.items() if not isinstance(facts[name], kind)]
+        wrong = [name for name, kind in FACTS.items() if not _fits(facts[name], kind)]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise ValueError("its facts are damaged") from None
     if wrong:
         raise ValueError(f"its fact {wrong[0]} has a value that no run gives")
     return facts
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(_fits(one, kind[0]) for one in value)
+    is_finite = not isinstance(value, float) or np.isfinite(value)
+    return isinstance(value, kind) and bool(is_finite) and (kind is bool or not isinstance(value, bool))
