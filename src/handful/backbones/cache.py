@@ -46,10 +46,7 @@ def content_hash(data: bytes) -> str:
 
 
 class FeatureCache:
-    """Features by content hash and backbone fingerprint, in an SQLite file; by default that of the user.
-
-    Each call opens the file and closes it, so a cache can be used by threads and in forked processes.
-    """
+    """Features by content hash and fingerprint, in an SQLite file that each call opens: for threads and forks too."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = cache_folder() / FILE if path is None else Path(path)
@@ -135,9 +132,6 @@ class FeatureCache:
 
 
 def _file_key(path: str, status: os.stat_result) -> str:
-    """Return a hash that changes when the content of a file changes.
-
-    Size and modification time are not enough: two files of the same size and time may exchange their names.
-    """
+    """Return a hash of status and path: two files of one size and time may exchange their names."""
     state = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino} "
     return content_hash(state.encode() + os.fsencode(os.path.abspath(path)))  # file names are not always text

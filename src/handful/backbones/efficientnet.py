@@ -139,10 +139,7 @@ def read_weights(network: Network) -> dict[str, np.ndarray]:
 
 
 def build_graph(weights: dict[str, np.ndarray], network: Network) -> bytes:
-    """Return an ONNX file, as bytes, that turns pictures [n, 3, size, size] into features [n, 1280].
-
-    Names and shapes of the parameters show the blocks. A stage starts where the number of channels changes.
-    """
+    """Return an ONNX file from pictures [n, 3, size, size] to features [n, 1280]; a stage starts at new channels."""
     onnx = need("onnx", f"the backbone {network.name}")
     helper, from_array = onnx.helper, onnx.numpy_helper.from_array
     nodes: list[Any] = []

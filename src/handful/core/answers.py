@@ -140,11 +140,7 @@ class Answers:
 
     @cached_property
     def doubts(self) -> Array:
-        """What the threshold is compared with: P(unknown) / (P(unknown) + P(closest class)), by the method's numbers.
-
-        So at 0.5 the most probable of the N + 1 answers is given: a label where its class is more probable than
-        unknown. Where outlier scores only rank, it is these.
-        """
+        """P(unknown) / (P(unknown) + P(closest class)), compared with the threshold; or scores that only rank."""
         scores = self.outlier_scores
         if not self.is_probability:
             return scores

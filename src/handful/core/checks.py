@@ -53,10 +53,7 @@ def column_names(x: Any) -> list[str] | None:
 
 
 def same_columns(names: Sequence[str] | None, others: Sequence[str] | None) -> list[int] | None:
-    """The positions of `names` in `others`, which bring `others` into the same order; None if it has that order.
-
-    Raises ValueError if the names are not the same.
-    """
+    """The positions of `names` in `others` that reorder them, None for the same order; ValueError for other names."""
     if names is None or others is None or list(names) == list(others):
         return None
     if len(set(names)) == len(names) and sorted(names) == sorted(others):
@@ -73,10 +70,7 @@ def same_columns(names: Sequence[str] | None, others: Sequence[str] | None) -> l
 
 
 def as_features(x: Any, name: str, columns: Sequence[str] | None = None) -> Array:
-    """Check features and give them as a NumPy array or torch tensor, [n, D] or [B, n, D], floating.
-
-    columns: the names of the columns of the examples, if they have names. Those of another frame come into this order.
-    """
+    """Check features and give them as a floating array [n, D] or [B, n, D], with columns in this order."""
     try:
         if same_columns(columns, column_names(x)) is not None:
             x = x[columns] if hasattr(x, "to_numpy") else x.select(columns)  # pyarrow has only the second
@@ -168,10 +162,7 @@ def _read_texts(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def label_array(labels: Any) -> np.ndarray:
-    """Any sequence of labels as NumPy: ints, floats, or an object array of strings and None.
-
-    Among strings, the numbers -1 and -2 become None and "unknown", which mean the same.
-    """
+    """Any sequence of labels as ints, floats, or objects (strings, None), in which -1 and -2 are None and "unknown"."""
     try:
         values = to_numpy(labels)
     except ValueError as error:

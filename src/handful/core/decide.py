@@ -64,11 +64,7 @@ def _column(value: Any, scores: np.ndarray) -> np.ndarray:
 
 
 def threshold(scores: Array, kind: str, share: Any) -> Array:
-    """One threshold for each task [B], from the scores [B, Q] of its queries.
-
-    kind "probability": 0.5, where unknown is the likelier answer. kind "rank": only the order of scores means
-    something, so the `share` (a number, or one a task) of the pile with the highest scores is called unknown.
-    """
+    """One threshold a task [B] of scores [B, Q]: 0.5 for kind "probability"; for "rank" the top `share` is unknown."""
     xp = array_namespace(scores)
     if kind == "probability":
         return xp.full(scores.shape[:1], 0.5, dtype=scores.dtype, device=device(scores))

@@ -357,11 +357,7 @@ def mean_and_half_width(values: ArrayLike, axis: int | None = None) -> MeanAndHa
 
 
 def _sweep(scores: Array, *flags: Array, descending: bool = False) -> list[Array]:
-    """How many of each flag [B, Q] the threshold has passed, [B, Q + 1] counts from 0 to all.
-
-    Tied scores are passed together. Points inside a tie repeat the point before it instead of being
-    dropped: they have no width in a trapezoid, and the array stays rectangular without a loop.
-    """
+    """How many of each flag [B, Q] the threshold has passed, [B, Q + 1]; tied scores pass together."""
     order = np.argsort(scores, axis=-1)
     if descending:
         order = order[:, ::-1]

@@ -16,10 +16,7 @@ from handful.utils.text import shortened
 def read_tensors(
     path: str | Path, key: str, otherwise: str, framework: str = "np"
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the header under `key` and the arrays. `otherwise` ends the error for a file without that header.
-
-    The library checks that arrays do not overlap and do not end after the file: they take no more memory than it.
-    """
+    """Return the header under `key` and the arrays; `otherwise` ends the error for a file without that header."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():  # opening a pipe would wait

@@ -44,11 +44,7 @@ class Loaded:
 
 
 def load_network(path: str | Path, name: str | None = None, **options: Any) -> tuple[nn.Module, str, Loaded]:
-    """Return the network of a checkpoint in evaluation mode, its name, and how the file fits.
-
-    If there is no name, it is read from the file. `options` are for what the file cannot show. ValueError if parameters
-    are missing, have another shape, or belong to layers that the network does not have.
-    """
+    """Return the network of a checkpoint in evaluation mode, its name, and how it fits; `options` add what it lacks."""
     torch = need("torch", "a checkpoint", TORCH)
     states, about = _state_dicts(Path(path))
     state, names, options_of_shapes, layout, fit = _best_reading(path, states)
