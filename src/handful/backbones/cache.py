@@ -5,12 +5,8 @@ It is one SQLite file in the user's cache folder, which many processes and threa
     (fingerprint of backbone and loading, content hash)          -> float32 vector
     ("files", hash of a path and its status: size, times, inode) -> content hash of that file
 
-A moved picture is recognised by its content. A picture with a new modification time is read again, but not embedded
-again. An entry takes four bytes for each dimension, 5 kB for 1280. Nothing is deleted automatically: delete the file to
-free the space. SQLite cannot lock reliably on a network drive: set $HANDFUL_CACHE to a folder on a local disk.
-
-A problem with the cache never stops a run. A damaged file is replaced by a new one. If the cache cannot be
-written, handful works without it. Both give a warning.
+A problem with the cache never stops a run: a damaged file is replaced, and without a cache handful works too. Both
+give a warning. SQLite cannot lock reliably on a network drive.
 """
 
 from __future__ import annotations

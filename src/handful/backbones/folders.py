@@ -34,15 +34,7 @@ class BadFile(ValueError):
 
 
 class Skipped(NamedTuple):
-    """A skipped file or folder.
-
-    Parameters
-    ----------
-    path : str
-        The file or folder.
-    reason : str
-        Why; it continues the sentence that begins with the path.
-    """
+    """A skipped file or folder, and why: the reason continues the sentence that begins with the path."""
 
     path: str
     reason: str

@@ -43,11 +43,7 @@ def is_no_label(label: Any) -> bool:
 
 
 def column_names(x: Any) -> list[str] | None:
-    """The names of the columns of a frame; None for other features, and unless all names are strings.
-
-    >>> column_names(np.eye(2)) is None
-    True
-    """
+    """The names of the columns of a frame; None for other features, and unless all names are strings."""
     names = list(x.columns if hasattr(x, "to_numpy") and hasattr(x, "columns") else getattr(x, "column_names", ()))
     return names if names and all(isinstance(name, str) for name in names) else None
 
@@ -76,7 +72,12 @@ def as_features(x: Any, name: str, columns: Sequence[str] | None = None) -> Arra
             x = x[columns] if hasattr(x, "to_numpy") else x.select(columns)  # pyarrow has only the second
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-    x = _dense(x, name) if is_torch_array(x) else _numeric(x, name)
+    if is_torch_array(x):
+        if "sparse" in str(x.layout):
+            raise TypeError(f"{name} is sparse: dense features are needed, call .to_dense() on it")
+        x = x.detach()  # a descent changes its parameters in place, no gradient passes it
+    else:
+        x = _numeric(x, name)
     if x.ndim == 1 and not len(x):
         raise ValueError(f"{name} is empty: it has no items")
     if x.ndim not in (2, 3):
@@ -241,10 +242,3 @@ def _numeric(x: Any, name: str) -> np.ndarray:
     if x.dtype.kind not in "biufc":
         raise ValueError(f"{name} has dtype {x.dtype}: numbers are needed")
     return np.asarray(x)
-
-
-def _dense(x: Array, name: str) -> Array:
-    """A torch tensor without its graph: a descent changes its parameters in place, no gradient passes it."""
-    if "sparse" in str(x.layout):
-        raise TypeError(f"{name} is sparse: dense features are needed, call .to_dense() on it")
-    return x.detach()

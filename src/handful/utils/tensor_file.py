@@ -44,8 +44,7 @@ def read_tensors(
 def check_arrays(arrays: Mapping[str, np.ndarray], axes: Mapping[str, str], sizes: dict[str, int]) -> None:
     """Raise ValueError unless arrays are finite numbers with these axes.
 
-    axes: for each array its axes, each a number or a letter, as in "1 N D". Equal letters are equal lengths. sizes: the
-    known lengths of letters; the other lengths are added to it.
+    axes: as in "1 N D", equal letters for equal lengths; those that are not in `sizes` are added to it.
 
     >>> check_arrays({"points": np.ones((1, 3, 8))}, {"points": "1 N D"}, {"N": 2})
     Traceback (most recent call last):
