@@ -123,7 +123,7 @@ def test_files_and_folders_of_a_project_that_are_none(sound, tmp_path):
     for name in (FILE, f"{FILE}-wal", f"{FILE}-journal", ".lock.sqlite"):
         cases = {kind: case(name, make) for kind, make in makers.items() if name != FILE or kind != "a pipe"}
         refuse_all(sound, tmp_path / name, cases, re.escape(name))
-    links = {name: case(name, makers["a link"]) for name in ("uploads", "thumbnails", "exports")}
+    links = {name: case(name, makers["a link"]) for name in ("uploads", "exports")}
     refuse_all(sound, tmp_path / "folders", links, "is a link")
     assert not list(tmp_path.rglob("made by the attack"))
 

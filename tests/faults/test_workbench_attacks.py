@@ -7,6 +7,8 @@ import struct
 import zlib
 
 import pytest
+from servers import KIND as JSON_KIND
+from servers import POST, UNREADABLE, answers_in, request
 from workbenches import PORT, TOKEN, client_of, contents, opened, run, show, write_digits
 
 pytest.importorskip("fastapi")
@@ -308,3 +310,34 @@ def test_the_name_of_an_upload_is_no_path(tmp_path, monkeypatch):
     after = {path for path in tmp_path.rglob("*") if not {"uploads", "cache"} & {*path.parts}}
     assert {path for path in after - before if path.is_file() and not path.name.startswith("project.sqlite-")} == set()
     project.close()
+
+
+# ---- requests as bytes
+
+HEALTH = b"GET /api/v1/health HTTP/1.1"
+STRANGE = {
+    "a token that is no text": (401, b"GET /?token=%ff%fe HTTP/1.1", {"key": False}),
+    "no host": (421, b"GET /api/v1/health HTTP/1.0", {"host": False}),
+    "two hosts": (400, HEALTH, {"lines": [b"Host: evil.example"]}),
+    "head": (405, b"HEAD /api/v1/health HTTP/1.1", {}),
+    "a key of no text": (401, HEALTH, {"key": False, "lines": [b"Authorization: Bearer \xff\xfe"]}),
+    "another page": (403, HEALTH, {"lines": [b"Sec-Fetch-Site: same-site"]}),
+    "a length that is huge": (413, POST, {"lines": [JSON_KIND, b"Content-Length: 99999999999999999999"]}),
+    "a name that clears a screen": (
+        422, POST, {"lines": [JSON_KIND, b"Content-Length: 114"], "body": b'{"\\u001b[2J' + b"x" * 100 + b'":1}'},
+    ),
+}  # fmt: skip
+
+
+def test_a_strange_request_gets_its_answer(service):
+    for name, (status, line, options) in STRANGE.items():
+        options = dict(options)
+        lines = options.pop("lines", [])
+        answers = answers_in(service.ask(request(service, line, *lines, **options)))
+        assert [answer[0] for answer in answers] == [status], (name, answers)
+        _, headers, body = answers[0]
+        assert len(body) < 600, name
+        if status >= 400 and line[:4] != b"HEAD" and UNREADABLE not in body:
+            error = json.loads(body)["error"]
+            assert error.isprintable(), name
+            assert headers["content-type"] == "application/json", name

@@ -1,20 +1,11 @@
-"""Requests that are broken, ambiguous or made by chance, and clients that are slow, silent or many."""
+"""Requests made by chance, and clients that are slow."""
 
 import json
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from servers import (
-    HEADERS,
-    KIND,
-    POST,
-    SMALL,
-    UNREADABLE,
-    answers_in,
-    read_all,
-    request,
-)
+from servers import HEADERS, KIND, POST, SMALL, answers_in, read_all, request
 from workbenches import TOKEN, client_of, write_digits
 
 pytest.importorskip("fastapi")
@@ -31,38 +22,6 @@ def guarded(tmp_path_factory):
     yield client_of(project)
     project.close()
 
-
-GET = b"GET /api/v1/health HTTP/1.1"
-CHUNKED = b"Transfer-Encoding: chunked"
-REQUESTS = {
-    "a token that is no text": (401, b"GET /?token=%ff%fe HTTP/1.1", {"key": False}),
-    "no host": (421, b"GET /api/v1/health HTTP/1.0", {"host": False}),
-    "two hosts": (400, GET, {"lines": [b"Host: evil.example"]}),
-    "head": (405, b"HEAD /api/v1/health HTTP/1.1", {}),
-    "a key of no text": (401, GET, {"key": False, "lines": [b"Authorization: Bearer \xff\xfe"]}),
-    "another page": (403, GET, {"lines": [b"Sec-Fetch-Site: same-site"]}),
-    "a length that is huge": (413, POST, {"lines": [KIND, b"Content-Length: 99999999999999999999"]}),
-    "a name that clears a screen": (
-        422, POST, {"lines": [KIND, b"Content-Length: 114"], "body": b'{"\\u001b[2J' + b"x" * 100 + b'":1}'},
-    ),
-}  # fmt: skip
-
-
-def test_a_strange_request_gets_its_answer(service):
-    for name, (status, line, options) in REQUESTS.items():
-        options = dict(options)
-        lines = options.pop("lines", [])
-        answers = answers_in(service.ask(request(service, line, *lines, **options)))
-        assert [answer[0] for answer in answers] == [status], (name, answers)
-        _, headers, body = answers[0]
-        assert len(body) < 600, name
-        if status >= 400 and line[:4] != b"HEAD" and UNREADABLE not in body:
-            error = json.loads(body)["error"]
-            assert error.isprintable(), name
-            assert headers["content-type"] == "application/json", name
-
-
-# ---- requests made by chance
 
 ROUTES = ["", "project", "items", "ids", "items/1", "pictures/1", "map", "groups", "histogram", "classes", "labels",
           "accept", "run", "job", "threshold", "undo", "redo", "export", "upload", "classes/1", "groups/1/promote",
@@ -97,9 +56,6 @@ def test_no_request_whatsoever_is_an_error_of_the_server(guarded, method, path, 
     assert all(len(answer.headers.get_list(name)) == 1 for name in HEADERS)
     if answer.status_code >= 400 and method != "HEAD":
         assert len(answer.json()["error"]) <= 400
-
-
-# ---- slow clients
 
 
 def test_bodies_that_come_slowly_are_read_and_keep_nobody_out(service):

@@ -59,18 +59,6 @@ def test_corrected_items_become_examples_of_old_and_new_classes_and_of_none(fold
     assert labels_of(folder / "out")["left0"] == "left"  # the earlier results stay
 
 
-def test_the_examples_and_the_pile_may_be_named_again_instead_of_the_results(folder, results, handful):
-    first, second = write_json(folder / "c.json", across0="across"), folder / "d.csv"
-    second.write_text("path,label\nacross1.png,across\nacross0.png,across\n")
-    files = ("--corrections", first, "--corrections", second)
-    named = results.parent / "examples", results.parent / "pile"
-    done = handful("label", *named, "-o", "second", *PIXELS, *SHARE, *files)
-    assert done.returncode == 0, done.stderr
-    assert handful("label", "out", *files).returncode == 0
-    assert labels_of(folder / "second") == labels_of(folder / "out")
-    assert promoted(folder / "out") == {"across": ["across0.png", "across1.png"]}
-
-
 def test_further_corrections_keep_the_earlier_ones_and_replace_what_they_contradict(folder, handful):
     first = write_json(folder / "first.json", across0="across", across1="across", left0="unknown")
     second = write_json(folder / "second.json", left0="left", across1="unknown")
@@ -84,26 +72,6 @@ def test_further_corrections_keep_the_earlier_ones_and_replace_what_they_contrad
     assert handful("label", "out", "--undo").returncode == 0
     assert_refused(handful("label", "out", "--undo"), "nothing to take back")
     assert_refused(handful("label", "examples", "pile", "--undo"), "--undo takes back")
-
-
-def test_corrections_on_top_of_a_promotion_and_a_promotion_on_top_of_corrections(folder, handful):
-    assert handful("promote", "out", "1=stripes", "-o", "promoted").returncode == 0
-    before = promoted(folder / "promoted")
-    file = write_json(folder / "c.json", left0="unknown", left1="left")
-    done = handful("label", "promoted", "--corrections", file, "-o", "corrected")
-    assert done.returncode == 0, done.stderr
-    assert promoted(folder / "corrected") == {**before, "unknown": ["left0.png"], "left": ["left1.png"]}
-
-    file = write_json(folder / "d.json", across0="unknown", left0="left")
-    assert handful("label", "out", "--corrections", file).returncode == 0
-    assert promoted(folder / "out") == {"unknown": ["across0.png"], "left": ["left0.png"]}
-    done = handful("promote", "out", "1=stripes", "-o", "last")
-    assert done.returncode == 0, done.stderr
-    after = promoted(folder / "last")
-    assert after["left"] == ["left0.png"]
-    assert set(after) == {"left", "stripes"}  # what is in a group that has a name now is no example of no class
-    labels = labels_of(folder / "last")
-    assert labels["across0"] == labels["across1"] == "stripes"
 
 
 def test_files_of_corrections_are_read_as_they_were_meant(tmp_path):
@@ -122,18 +90,6 @@ def test_names_that_are_no_text_are_found_by_what_the_tables_call_them(tmp_path,
     done = handful("label", "examples", "pile", "-o", "out", *PIXELS, *SHARE, "--corrections", "c.csv")
     assert done.returncode == 0, done.stderr
     assert {row["path"]: row["label"] for row in rows_of(tmp_path / "out" / "labels.csv")}["caf\\udce9.png"] == "across"
-
-
-def test_items_of_a_table_are_corrected_by_their_names(tmp_path, handful):
-    rows = ["path,f1,f2,label", "e1,0,1,a", "e2,0.1,1,a", "e3,1,0,b", "e4,1,0.1,b"]
-    rows += [f"p{i},{0.01 * i},1," for i in range(6)] + [f"q{i},1,{0.01 * i}," for i in range(6)]
-    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
-    (tmp_path / "c.csv").write_text("path,label\np0,b\nrow 3,a\n")
-    assert_refused(handful("label", "t.csv", "--corrections", "c.csv"), "'row 3', which the corrections name, is not")
-    (tmp_path / "c.csv").write_text("path,label\np0,b\n")
-    done = handful("label", "t.csv", "-o", "out", "--corrections", "c.csv", "--json")
-    assert done.returncode == 0, done.stderr
-    assert labels_of(tmp_path / "out")["p0"] == "b"
 
 
 def test_corrections_that_cannot_be_used_are_refused_and_nothing_is_said(folder, handful):

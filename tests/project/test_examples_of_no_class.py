@@ -1,13 +1,8 @@
 """Examples that belong to none of the classes: a folder `unknown`, the label "unknown", --unknown."""
 
-import json
-
 import numpy as np
 import pytest
 from piles import PIXELS, assert_refused, fill, picture, rows_of
-
-from handful.features import FeatureTable
-from handful.project import label_items
 
 SENTENCE = "2 classes were shown by 3 examples each, and 2 examples of none of them; the pile holds 15 items."
 
@@ -20,10 +15,6 @@ def folder(tmp_path):
     for i in range(2):
         picture("across", 200 + i).save(tmp_path / "others" / f"a{i}.png")
     return tmp_path
-
-
-def job(path):
-    return json.loads((path / "results.json").read_text())["job"]
 
 
 def words(text):
@@ -52,18 +43,6 @@ def test_a_folder_called_unknown_anywhere_holds_examples_of_no_class(folder, han
     assert_refused(done, "no class can be called 'nan', which means that an item has no label")
 
 
-def test_results_are_labelled_again_and_promoted_with_their_examples_of_no_class(folder, handful):
-    assert handful("label", "examples", "pile", "-o", "out", *PIXELS).returncode == 0
-    assert handful("label", "out", "--unknown", "others", "--json").returncode == 0
-    assert job(folder / "out")["unknown"] == str(folder / "others")
-    page = (folder / "out" / "report.html").read_text("utf-8")
-    data = page.split('id="data">')[1].split("</script>")[0]
-    assert ["others/a0.png", 2, 2] in [row[:3] for row in json.loads(data)["items"]]  # an example of no class
-    done = handful("promote", "out", "1=across")
-    assert done.returncode == 0, done.stderr
-    assert job(folder / "out")["unknown"] == str(folder / "others")
-
-
 def table(path, examples, pile=()):
     rows = [f"{x},{y},{label}" for label, x, y in examples] + [f"{x},{y}," for x, y in pile]
     path.write_text("\n".join(["f1,f2,label", *rows]) + "\n")
@@ -71,15 +50,6 @@ def table(path, examples, pile=()):
 
 PILE = [(0.01 * i, 1) for i in range(5)] + [(1, 0.01 * i) for i in range(5)] + [(-1, -1 + 0.01 * i) for i in range(5)]
 SHOWN = [("a", 0, 1), ("a", 0.1, 1), ("b", 1, 0), ("b", 1, 0.1)]
-
-
-def test_rows_of_a_table_labelled_unknown_are_examples_of_no_class(tmp_path, handful):
-    table(tmp_path / "t.csv", [*SHOWN, ("Unknown", -1, -1.1), ("unknown", -1, -1.2)], PILE)
-    done = handful("label", "t.csv", "-o", "out")
-    assert done.returncode == 0, done.stderr
-    assert "2 classes were shown by 2 examples each, and 2 examples of none of them;" in words(done.stdout)
-    labels = [row["label"] for row in rows_of(tmp_path / "out" / "labels.csv")]
-    assert labels == ["a"] * 5 + ["b"] * 5 + ["unknown"] * 5
 
 
 def test_a_second_table_gives_examples_of_no_class(tmp_path, handful):
@@ -106,12 +76,3 @@ def test_a_wrong_place_is_told(folder, handful):
         ("others", "are the same picture under two classes"),
     ]:
         assert_refused(handful("label", "examples", "pile", "-o", "out", *PIXELS, "--unknown", unknown), sentence)
-
-
-def test_one_class_and_examples_of_no_class_are_said_in_words():
-    rng = np.random.default_rng(0)
-    cats, owls = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(2))
-    examples = FeatureTable(np.concatenate([cats[:3], owls[:1]]), ["cat"] * 3 + ["Unknown"])
-    labelled = label_items(examples, FeatureTable(np.concatenate([cats[3:], owls[1:]])))
-    said = "1 class was shown by 3 examples, and 1 example of other things; the pile holds 36 items."
-    assert labelled.sentences[0] == said

@@ -1,13 +1,8 @@
 """A project: what is said is stored at once, survives a kill, and every face goes on from it."""
 
 import json
-import random
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -170,33 +165,6 @@ def test_examples_in_the_pile_are_not_asked_about(folder):
 # ---- nothing that was acknowledged is lost
 
 
-TALKER = """
-import sys, time
-from handful.project.sitting import Sitting
-from pathlib import Path
-sitting = Sitting(Path(sys.argv[1]), "ask")
-for question in sitting.questions(100):
-    sitting.answer(question, "said")
-    print(question.item, flush=True)
-    time.sleep(0.01)  # there are a hundred questions for all rounds
-"""
-
-
-def test_what_was_acknowledged_survives_kills(folder):
-    rng, acknowledged = random.Random(0), set()
-    for _ in range(4):
-        process = subprocess.Popen([sys.executable, "-c", TALKER, folder], stdout=subprocess.PIPE, text=True)
-        acknowledged.add(int(process.stdout.readline()))
-        time.sleep(rng.uniform(0, 0.1))
-        process.send_signal(signal.SIGKILL)
-        acknowledged |= {int(line) for line in process.stdout.read().split("\n")[:-1]}
-        process.wait()
-        with closing(Sitting(folder, "ask")) as sitting:
-            stored = {item for item, label in sitting.answers.items() if label == "said"}
-        assert acknowledged <= stored
-        assert len(stored) <= len(acknowledged) + 4  # one answer at most for each kill
-
-
 def test_a_run_that_fails_leaves_what_was_there(folder, monkeypatch):
     from handful.project import outputs
 
@@ -296,8 +264,7 @@ def test_texts_without_names_go_to_the_workbench_and_back(tmp_path, own_cache):
     assert [len(items) for items in promoted(tmp_path / "out").values()] == [1]
 
 
-@pytest.mark.parametrize("kind", ["pictures", "embeddings"])
-def test_what_the_workbench_made_is_labelled_by_the_commands(tmp_path, own_cache, kind):
+def test_what_the_workbench_made_is_labelled_by_the_commands(tmp_path, own_cache):
     pytest.importorskip("fastapi")
     pytest.importorskip("httpx")
     from workbenches import opened, run, show, write_digits
@@ -305,11 +272,9 @@ def test_what_the_workbench_made_is_labelled_by_the_commands(tmp_path, own_cache
     from handful.project.live import default_folder
 
     truth = write_digits(tmp_path / "digits", 60, 3)
-    pile = tmp_path / "digits" / "digits.parquet"
-    if kind == "pictures":
-        pile.unlink()
-        pile = pile.parent
-    project, client = opened(pile, **({"backbone": "pixels"} if kind == "pictures" else {}))
+    (tmp_path / "digits" / "digits.parquet").unlink()
+    pile = tmp_path / "digits"
+    project, client = opened(pile, backbone="pixels")
     place = default_folder(pile)
     show(client, truth, (0, 1))
     before = run(client, project)["run"]["counts"]

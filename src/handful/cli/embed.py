@@ -159,5 +159,4 @@ def _embed_data_set(path: Path, name: str, split: str | None, network: Any, prog
 
     published, splits = None if name == "auto" else name, None if split is None else [split]
     data = read_pictures(path, published, splits=splits, progress=partial(progress, "reading"))
-    table = embed_set(data, network, partial(progress, "pile"))
-    return table.replace(skipped=[(str(one.path), one.reason) for one in data.skipped])
+    return embed_set(data, network, partial(progress, "pile")).replace(skipped=data.skipped)

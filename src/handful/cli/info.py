@@ -78,10 +78,7 @@ def _of_table(facts: dict[str, Any], about_columns: str) -> list[str]:
 
 
 def describe(table: FeatureTable) -> dict[str, Any]:
-    """What is in a table, as plain numbers and strings.
-
-    `ways`: for 1, 5 and 10 shots, how many known classes a task can have beside 5 outlier classes, of 15 queries each.
-    """
+    """What is in a table; `ways`, by shots: how many known classes a task can have beside 5 outlier classes."""
     import numpy as np
 
     from handful.core.arrays import norms

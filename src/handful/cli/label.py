@@ -254,9 +254,9 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
     from handful.project.summary import EXPECTED_HEAD, expected_rows
 
     console = Console(aside=as_json)
-    with ExitStack() as stack:
-        kept = "What is done so far is stored: the same command continues from there."
-        progress, engine = stack.enter_context(console.work("parts", kept)), None
+    kept = "What is done so far is stored: the same command continues from there."
+    with console.work("parts", kept) as progress, ExitStack() as stack:
+        engine = None
         if job.engine == "ray":
             from handful.utils.ray import map_on_ray
 

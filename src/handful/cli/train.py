@@ -103,8 +103,7 @@ def train(
     with console.work("pictures") as progress:
         reading, splits = partial(progress, "reading"), ("base", "val")
         picture_set = read_pictures(pictures, dataset, size=size, splits=splits, split_file=split, progress=reading)
-    skipped = [(one.path, one.reason) for one in picture_set.skipped]
-    console.skipped(skipped)
+    console.skipped(picture_set.skipped)
     suited = "pictures" if picture_set.pixels.shape[-1] == 3 else "drawings"
     settings = Settings(
         network, options, epochs, batch, learning_rate, augment=suited if augment == "auto" else augment,
@@ -118,7 +117,7 @@ def train(
         )  # fmt: skip
     if as_json:
         document = {name: getattr(trained, name) for name in ("best", "seconds", "together")}
-        print_json(document | {"files": absolute(trained.files), "skipped": skipped_rows(skipped)})
+        print_json(document | {"files": absolute(trained.files), "skipped": skipped_rows(picture_set.skipped)})
         return
     words = ["handful", "embed", "PICTURES/", "--backbone", str(trained.files["backbone"]), "-o", "features.parquet"]
     console.print(f"\nThe best epoch: {_row_in_words(trained.best)}")

@@ -24,11 +24,7 @@ def detect(
     task_options: Sequence[dict[str, Any]] = (),
     **options: Any,
 ) -> Solution:
-    """The classes of SimpleShot and the scores of a detector of PyOD.
-
-    The detector is the class of pyod.models.<module> that has the name of the module, in upper or lower case.
-    `task_options` are its options for each task, the others those for all tasks.
-    """
+    """The classes of SimpleShot and the scores of pyod.models.<module>; task_options: those of each task."""
     probabilities = simpleshot(support, labels, query).probabilities
     scores = [
         detector(module, **options, **own).fit(s).decision_function(q) if len(q) else np.empty(0)

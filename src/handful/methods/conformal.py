@@ -60,13 +60,13 @@ from handful.core.arrays import (
     class_prototypes,
     cosine_to,
     one_hot,
-    products,
     softmax,
     squared_distances,
     to_numpy,
     unit,
 )
 from handful.core.parameters import Number, Positive
+from handful.methods.margin import margins
 from handful.methods.registry import Info, Solution, register
 
 SEED = 0
@@ -107,12 +107,6 @@ _stored: dict[tuple[Any, ...], tuple[Array, Array, Array]] = {}  # what `calibra
 def nearest(items: Array, means: Array, spreads: Array) -> Array:
     """The squared distances [B, n] to the nearest class mean, each divided by the spread of its class [B, N]."""
     return array_namespace(items).min(squared_distances(items, means) / spreads[:, None], axis=-1)
-
-
-def margins(items: Array, support: Array, unknown: Array) -> Array:
-    """How much nearer [B, n] items are to an example of no class than to one of a class, by cosines."""
-    xp, items = array_namespace(items), unit(items)
-    return xp.max(products(items, unit(unknown)), axis=-1) - xp.max(products(items, unit(support)), axis=-1)
 
 
 def class_spreads(support: Array, labels: np.ndarray, means: Array, base_variance: Array) -> Array:
@@ -182,7 +176,7 @@ def calibrate(items: Array, codes: np.ndarray, shots: tuple[int, ...], unknown: 
         spreads = class_spreads(support, own, means, base_variance)
         distances.append(xp.reshape(nearest(queries, means, spreads), (-1,)))
         if unknown:
-            nearer.append(xp.reshape(margins(queries, support, others), (-1,)))
+            nearer.append(xp.reshape(margins(queries, unit(support), unit(others)), (-1,)))
     scores, weight = xp.concat(distances), xp.zeros_like(base_variance)
     if unknown:
         margin = xp.concat(nearer)
@@ -192,10 +186,7 @@ def calibrate(items: Array, codes: np.ndarray, shots: tuple[int, ...], unknown: 
 
 
 def calibrations(base: Any, labels: np.ndarray, unknown: int) -> list[Array]:
-    """What `calibrate` gives for each task, as arrays [B, K], [B] and [B]; tasks of equal shots share it.
-
-    Results are stored for the next chunk of tasks, unless the preparation of the base items depends on the task.
-    """
+    """What `calibrate` gives each task, [B, K], [B] and [B]; stored unless the task prepares the base items."""
     mark = getattr(base, "mark", None)
     shots = [tuple(sorted(np.bincount(row).tolist(), reverse=True)) for row in labels]
     keys = [(mark or i, own, unknown) for i, own in enumerate(shots)]
@@ -214,10 +205,7 @@ def calibrations(base: Any, labels: np.ndarray, unknown: int) -> list[Array]:
 
 
 def p_values(calibration: Array, scores: Array) -> tuple[np.ndarray, np.ndarray]:
-    """p-values [B, n] of scores [B, n] by sorted calibration scores [B, K], and how far scores are in their gap.
-
-    The second array, from 0 to 1, grows with the score between two neighbouring calibration scores.
-    """
+    """p-values [B, n] of scores by sorted calibration scores [B, K], and how far scores are in their gap, 0 to 1."""
     c, s = (to_numpy(x).astype(np.float64) for x in (calibration, scores))
     count, n = c.shape[1], s.shape[1]
     order = np.argsort(np.concatenate([s, c], axis=1), axis=1, kind="stable")  # an item comes before an equal score
@@ -281,7 +269,7 @@ def score_new(
     probabilities = softmax(temperature * cosine_to(items, state["means"]))
     s = nearest(items, state["means"], state["spreads"])
     if state["unknown"].shape[1]:
-        s = s + state["weight"][:, None] * margins(items, state["support"], state["unknown"])
+        s = s + state["weight"][:, None] * margins(items, unit(state["support"]), unit(state["unknown"]))
     p, place = p_values(state["calibration"], s)
     return probabilities, as_like(1 - p + TIE_BREAK * place / (state["calibration"].shape[1] + 1), items)
 

@@ -75,6 +75,12 @@ EOL_LEVELS = (0.2, 0.8)  # of the posterior: the shares that EOL is solved at
 SEEN = "seen."  # the prefix of what new items are compared with
 
 
+def _first_opinion(by_eol: Sequence[tuple[Array, Array]], by_kdo: tuple[Array, Array]) -> tuple[np.ndarray, np.ndarray]:
+    """P(class | known) and P(unknown): the mean of KDO and of the mean of EOL's runs."""
+    classes, p_unknown = _mean([_mean(by_eol), by_kdo])
+    return to_numpy(classes).astype(np.float64), to_numpy(p_unknown).astype(np.float64)
+
+
 def _mean(answers: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
     """The mean of several answers: of P(class | known), and of P(outlier)."""
     classes: Array = 0.0
@@ -119,22 +125,18 @@ def opinion(
     if belief.posterior is not None:
         shares = list(np.clip(belief.posterior.quantiles(EOL_LEVELS), TRIED_SHARES[0], TRIED_SHARES[-1]).T)
     runs = eol.eol_at_shares(support, labels, query, unknown, shares, backend=backend, **descent)
-    by_eol = _mean([(run.probabilities, run.outlier_scores) for run in runs])
-    first = _mean([by_eol, kdo.answer(belief.end.probabilities, belief.weights)])
-    classes, p_unknown = (to_numpy(part).astype(np.float64) for part in first)
+    by_eol = [(run.probabilities, run.outlier_scores) for run in runs]
+    classes, p_unknown = _first_opinion(by_eol, kdo.answer(belief.end.probabilities, belief.weights))
     state = {name: xp.stack([run.state[name] for run in runs], axis=1) for name in eol.INFO.state}
 
-    codes, h = to_numpy(codes), to_numpy(belief.end.h)
+    end, codes = belief.end, to_numpy(codes)
+    h = to_numpy(end.h)
     evidence = look(h, codes, ways, p_unknown, classes, backend)
     share = np.array(np.broadcast_to(inner_share(belief.outlier_share), (len(h),)), np.float64)
-    end = belief.end
     beta, floor, pressure = (to_numpy(part).astype(np.float64) for part in (end.beta, end.floor, end.pressure))
-    usual = (
-        pressure[:, 0]
-        if pressure.shape[1] == 1
-        else interpolate(share[:, None], np.array(TRIED_SHARES), pressure)[:, 0]
-    )
-    hidden = hide_each(h, codes, ways, beta, floor / OUTLIER_FLOOR, share, usual, backend)
+    if pressure.shape[1] > 1:  # one for each share that was tried
+        pressure = interpolate(share[:, None], np.array(TRIED_SHARES), pressure)
+    hidden = hide_each(h, codes, ways, beta, floor / OUTLIER_FLOOR, share, pressure[:, 0], backend)
     interval = belief.interval if belief.interval is not None else np.stack([share, share], axis=1)
     pile = describe(evidence, codes, classes, p_unknown, share, interval, hidden)
     return Opinion(classes, p_unknown, evidence, pile, hidden, belief, state | kdo.state_of(items, belief))
@@ -145,9 +147,8 @@ def score_new(
 ) -> tuple[Array, Array]:
     """The verdict on new items: by EOL, by KDO, and by what they show among the items of the pile."""
     runs = [{name: state[name][:, i] for name in eol.INFO.state} for i in range(state["b"].shape[1])]
-    by_eol = _mean([eol.score_new(run, items, temperature=temperature) for run in runs])
-    first = _mean([by_eol, kdo.score_new(state, items, neighbours=neighbours)])
-    classes, p_unknown = (to_numpy(part).astype(np.float64) for part in first)
+    by_eol = [eol.score_new(run, items, temperature=temperature) for run in runs]
+    classes, p_unknown = _first_opinion(by_eol, kdo.score_new(state, items, neighbours=neighbours))
     y_new, smooth = kdo.neighbours_of(state, neighbours).of_new(items), state["smooth"]
     h = to_numpy(y_new @ array_namespace(items).matrix_transpose(smooth))
     carried = {name.removeprefix(SEEN): to_numpy(value) for name, value in state.items() if name.startswith(SEEN)}

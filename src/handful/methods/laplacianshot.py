@@ -55,10 +55,7 @@ def _relative_distances(items: Array, pile: Array) -> Array:
 
 
 def neighbour_graph(distances: Array, k: int) -> Array:
-    """W [B, M, Q]: 1 at the k smallest values of each row, the first among equals. It overwrites `distances`.
-
-    This takes k passes over each row. A sort would spend most of its time on the order of all other values.
-    """
+    """W [B, M, Q], written over `distances`: 1 at the k smallest of each row, by k passes, quicker than a sort."""
     xp = array_namespace(distances)
     task, item = xp.arange(distances.shape[0])[:, None], xp.arange(distances.shape[1])[None, :]
     nearest = []
@@ -118,16 +115,14 @@ def laplacianshot(
         distances[:, item, item] = xp.inf  # no item is its own neighbour
         w = neighbour_graph(distances, min(neighbours, query.shape[1] - 1))
         votes = strength * sum_votes(w, y)
-        energy = active = None
+        energy, is_active = None, xp.ones_like(a[:, 0, 0]) > 0
         for i in range(rounds):
-            next_y = softmax(-a + votes)
-            y = next_y if active is None else xp.where(active[:, None, None], next_y, y)  # a settled task stays
+            y = xp.where(is_active[:, None, None], softmax(-a + votes), y)  # a settled task stays
             votes = strength * sum_votes(w, y)
             next_energy = xp.sum(y * (xp.log(at_least(y, 1e-20)) + a - votes), axis=(1, 2))
             if i > 1:
-                settled = xp.abs(next_energy - energy) <= ENERGY_TOLERANCE * xp.abs(energy)
-                active = ~settled if active is None else active & ~settled
-                if not bool(xp.any(active)):
+                is_active = is_active & ~(xp.abs(next_energy - energy) <= ENERGY_TOLERANCE * xp.abs(energy))
+                if not bool(xp.any(is_active)):
                     break
             energy = next_energy
     return Solution(y, maxprob(y), {"prototypes": prototypes, "pile": query, "assignments": y}, n_iter=rounds)

@@ -20,15 +20,14 @@ STATE = {"margin.support": "1 T D", "margin.unknown": "1 U D", "margin.scale": "
 
 
 def margin_state(scores: Array, support: Array, unknown: Array, query: Array) -> dict[str, Array]:
-    """What `add_margin` needs, learned from outlier scores [B, Q] of a pile and prepared features [B, ..., D].
-
-    Without a pile the scale is 1.
-    """
+    """What `add_margin` needs, by outlier scores [B, Q] and prepared features; without a pile the scale is 1."""
     xp = array_namespace(query)
     state = {"margin.support": unit(support), "margin.unknown": unit(unknown)}
     scale = xp.ones_like(support[:, 0, 0])
     if query.shape[1] > 1:
-        scale = xp.std(scores, axis=-1) / at_least(xp.std(_margins(state, query), axis=-1), FLOOR**0.5)
+        scale = xp.std(scores, axis=-1) / at_least(
+            xp.std(margins(query, unit(support), unit(unknown)), axis=-1), FLOOR**0.5
+        )
     return state | {"margin.scale": scale}
 
 
@@ -36,10 +35,10 @@ def add_margin(state: Mapping[str, Array], scores: Array, items: Array) -> Array
     """Outlier scores [B, n] of prepared items [B, n, D] with the margin; unchanged if the state has none."""
     if "margin.scale" not in state:
         return scores
-    return scores + state["margin.scale"][:, None] * _margins(state, items)
+    return scores + state["margin.scale"][:, None] * margins(items, state["margin.support"], state["margin.unknown"])
 
 
-def _margins(state: Mapping[str, Array], items: Array) -> Array:
+def margins(items: Array, support: Array, unknown: Array) -> Array:
+    """How much nearer [B, n] items are to an example of no class than to one of a class; examples of length 1."""
     xp, items = array_namespace(items), unit(items)
-    nearest = [xp.max(products(items, state[f"margin.{kind}"]), axis=-1) for kind in ("unknown", "support")]
-    return nearest[0] - nearest[1]
+    return xp.max(products(items, unknown), axis=-1) - xp.max(products(items, support), axis=-1)

@@ -60,10 +60,7 @@ def pca(
 
 
 def _rank(x: np.ndarray) -> np.ndarray:
-    """The number of directions that the items [B, S, D] span around their mean, [B].
-
-    PyOD divides by the variance of each direction, so no direction may have a variance of 0.
-    """
+    """How many directions items [B, S, D] span, [B]: PyOD divides by the variance of each, which may not be 0."""
     centred = x - x.mean(axis=1, keepdims=True)
     transposed = centred.swapaxes(1, 2)
     gram = transposed @ centred if x.shape[2] < x.shape[1] else centred @ transposed  # the smaller has the same rank

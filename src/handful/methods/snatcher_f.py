@@ -74,11 +74,7 @@ def score_new(
 def adapted_sets(
     of_prototypes: Sequence[Array], of_items: Sequence[Array], p: Array, norm: Mapping[str, Array]
 ) -> Array:
-    """The adapted sets [B, n, N, D], where each item replaces the prototype of its class.
-
-    Prototypes and items come with two linear functions of them, which are the same in every set: the projections
-    sqrt(D) x M and the values x V.
-    """
+    """The adapted sets [B, n, N, D], an item in each in place of a prototype; all with projections and values."""
     xp = array_namespace(p)
     is_replaced = one_hot(to_numpy(p).argmax(axis=-1), p.shape[-1], like=p)[..., None]  # [B, n, N, 1]
     sets, projections, values = (

@@ -19,7 +19,7 @@ from handful.project.refusal import Refusal
 
 FILE, LOCK = "project.sqlite", ".lock.sqlite"
 SIDECARS = ("-wal", "-shm", "-journal")  # files that SQLite writes beside a database
-FOLDERS = ("uploads", "thumbnails", "exports")
+FOLDERS = ("uploads", "exports")
 LOCK_TIMEOUT_S = 30.0  # to wait for another process, such as a backup
 VERSION = 3  # raised when the schema changes
 SCHEMA = """
@@ -63,7 +63,6 @@ class NotWritten(ValueError):
         super().__init__(
             f"{str(path)!r} cannot be written ({reason}): see that the disk has space and that you may write there"
         )
-        self.reason = str(reason)
 
 
 @contextmanager

@@ -17,14 +17,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from handful.core.checks import UNKNOWN_NAME, is_no_class
 from handful.project.database import OpenDatabase, Unusable, explained
 from handful.project.refusal import Refusal
-from handful.project.runs import UNKNOWN, WRONG, Run
+from handful.project.runs import UNKNOWN, WRONG, Run, now
 
 KEYS = range(1, 10)  # that a class may have on the page
 MAX_STORED_BYTES = 2**30  # of all runs: older ones are forgotten
@@ -95,12 +94,6 @@ class Said:
                 self.promoted[number] = [*self.promoted.get(number, ()), *map(int, items)]
         except (TypeError, ValueError, AttributeError):
             raise ValueError("an event in it is not one that handful writes") from None
-
-    def code_of(self, name: str) -> int | None:
-        """The number of a class by its name, None if there is none."""
-        if is_no_class(name):
-            return UNKNOWN
-        return next((number for number, (own, _) in self.classes.items() if own == name), None)
 
     def names(self) -> dict[int, str]:
         """The name of each class, and "unknown"."""
@@ -186,8 +179,7 @@ class Store(OpenDatabase):
             if said.undone and (text is not None or what.get("classes")):  # what is undone has numbers of classes, too
                 tx.execute("DELETE FROM events WHERE is_undone")
                 said.undone = []
-            made = datetime.now(timezone.utc).isoformat(timespec="seconds")
-            row = (made, run, text, json.dumps(what, separators=(",", ":")))
+            row = (now(), run, text, json.dumps(what, separators=(",", ":")))
             event = tx.execute("INSERT INTO events (made, run, text, what) VALUES (?, ?, ?, ?)", row).lastrowid
             assert event is not None
             said.add(what)

@@ -109,15 +109,7 @@ class Project:
 
     @classmethod
     def of_job(cls, folder: Path, job: Job) -> Project:
-        """A new project, which replaces one that is in the folder when it is labelled.
-
-        Parameters
-        ----------
-        folder : Path
-            The folder.
-        job : Job
-            What to label, and how.
-        """
+        """A new project of a job, which replaces one that is in the folder when it is labelled."""
         self = cls.__new__(cls)
         self.folder, self._agree, self.files, self._new = folder, refuse, {}, job
         return self

@@ -152,6 +152,11 @@ class Run:
         return ". ".join(parts) + "."
 
 
+def now() -> str:
+    """The time, as it is stored with a run, an event or a check."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
 @lru_cache(maxsize=2)
 def check_order(run: Run, seed: int = 0) -> list[int]:
     """All items of a run in the order in which a check asks for them. It does not depend on the answers."""
@@ -196,7 +201,7 @@ def run_of(labelled: Labelled, ids: np.ndarray, said: Said, before: Run | None, 
     )  # fmt: skip
     decided = {} if before is None else dict(zip(before.ids.tolist(), before.decisions.tolist(), strict=True))
     run = Run(
-        0, datetime.now(timezone.utc).isoformat(timespec="seconds"), {**own, **facts}, ids[is_free], answers,
+        0, now(), {**own, **facts}, ids[is_free], answers,
         np.array([decided.get(item, NONE) for item in ids[is_free].tolist()], np.int64), np.zeros(0, np.int64),
         np.zeros((0, 2), np.float32), np.array([*said.labels], np.int64), np.array([*said.labels.values()], np.int64),
     )  # fmt: skip

@@ -9,9 +9,8 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
-from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from handful.project.events import Store
 from handful.project.job import read_job
 from handful.project.outputs import need_project
 from handful.project.pile import PILE
-from handful.project.runs import WRONG, check_order, checked
+from handful.project.runs import UNKNOWN, WRONG, check_order, checked, now
 from handful.project.trust import is_agreed
 from handful.report.html_page import write_measured
 from handful.solving.check import Checked
@@ -55,34 +54,27 @@ class Sitting:
     def __init__(self, folder: Path, asked_by: str, seed: int | None = None) -> None:
         need_project(folder)
         self.folder, self.asked_by, self.path = folder, asked_by, folder / FILE
-        self.store = Store(folder)
-        try:
+        with ExitStack() as stack:
+            self.store = stack.enter_context(closing(Store(folder)))
             run = self.store.run()
             if run is None:
                 raise ValueError(f"{in_brief(folder)} has no answers: label the pile with `handful label` first")
-            facts = self.store.item_facts()
+            facts, names = self.store.item_facts(), self.store.said.names()
             metadata = self.store.meta(**({} if seed is None else {"seed": str(seed)}))
             self.seed = int(metadata.get("seed", "0"))
-        except BaseException:
-            self.store.close()
-            raise
-        self.run, names = run, self.store.said.names()
+            self.close = stack.pop_all().close  # lets other processes open the project
+        self.run = run
         self.names = {item: one.title for item, one in facts.items() if one.state != "gone"}
-        self.classes = [names.get(code, f"(deleted class {code})") for code in run.answers.classes.tolist()]
+        class_of = {
+            code: names.get(code, f"(deleted class {code})") for code in [UNKNOWN, *run.answers.classes.tolist()]
+        }
+        self.classes = [class_of[code] for code in run.answers.classes.tolist()]
         self._is_of_pile = {item for item, one in facts.items() if one.origin == PILE}
         # By item, what the run says of it
         rows = zip(run.ids.tolist(), run.decisions.tolist(), run.answers.confidence.tolist(), strict=True)
-        self._says = {
-            item: (names.get(code, f"(deleted class {code})"), confidence)
-            for item, code, confidence in rows
-            if item in self.names
-        }
+        self._says = {item: (class_of[code], confidence) for item, code, confidence in rows if item in self.names}
         self._job_text = metadata.get("job")
         self._text_column = metadata.get("text_column")
-
-    def close(self) -> None:
-        """Let other processes open the project."""
-        self.store.close()
 
     # ---- questions and answers
 
@@ -150,27 +142,22 @@ class Sitting:
 
     def document(self) -> dict[str, Any]:
         """What was said, for JSON."""
-        answers = [
-            {"item": self.names[item], "says": self._says[item][0], "label": label}
-            for item, label in self.answers.items()
-        ]
+        said = [(self.names[item], self._says[item][0], label) for item, label in self.answers.items()]
         document: dict[str, Any] = {
             "handful": handful.__version__,
-            "corrections": [{"item": a["item"], "label": a["label"]} for a in answers if a["label"] is not None],
-            "answers": answers,
+            "corrections": [{"item": name, "label": label} for name, _, label in said if label is not None],
+            "answers": [{"item": name, "says": says, "label": label} for name, says, label in said],
             "skipped": [self.names[item] for item in sorted(self._skipped) if item in self.names],
-            "made": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "made": now(),
         }
         return document | ({"seed": self.seed, "checked": self.checked.as_json()} if self.asked_by == "check" else {})
 
     def update_report(self) -> str:
-        """Show what was measured in the report; return a sentence if that was not possible, or ""."""
+        """Show what a check measured in the report; return a sentence if that was not possible, or ""."""
         path = self.folder / REPORT_FILE
-        if self.asked_by != "check" or not path.is_file():
-            return ""
-        document = self.document()
         try:
-            write_measured(path, {**document["checked"], "made": document["made"]})
+            if path.is_file():
+                write_measured(path, {**self.checked.as_json(), "made": now()})
         except (OSError, ValueError) as error:
             return f"The report does not show the check: {error}"
         return ""

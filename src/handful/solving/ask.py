@@ -58,10 +58,7 @@ def worth_asking(
 
 
 def belief(answers: Answers) -> np.ndarray:
-    """The probabilities of the classes and of unknown [n, N + 1]; rows sum to 1.
-
-    Where scores only rank, P(unknown) rises with the rank and is one half at the threshold.
-    """
+    """The probabilities of the classes and of unknown [n, N + 1]; scores that only rank have 1/2 at the threshold."""
     given_known = to_numpy(answers.class_probabilities).astype(np.float64)
     p_unknown = answers.p_unknown
     if p_unknown is None:

@@ -128,11 +128,7 @@ class PileParts:
         engine: Engine | None = None,
         progress: Callable[[int, int], object] | None = None,
     ) -> list[dict[str, Any]]:
-        """Write a part of answers for each part of the pile, but for those that an earlier run has written.
-
-        `worker(*arguments)` writes a part of answers into the folder, with a note of what it counted. All notes are
-        returned.
-        """
+        """Write a part of answers by `worker` for each part of the pile that has none; give the notes of all."""
         progress = progress or (lambda done, total: None)
         notes = self._notes(folder)
         missing = [part for part in self.parts if part.number not in notes]
@@ -153,10 +149,7 @@ class PileParts:
 
 
 def read_blocks(part: Part, dimension: int, columns: Sequence[str] = ()) -> Iterator[Block]:
-    """Read a part block by block, with other columns.
-
-    OSError if the file cannot be read, or has changed; ValueError if a row is not `dimension` finite numbers.
-    """
+    """Read a part. OSError if its file does not do, ValueError if a row is not `dimension` finite numbers."""
     for block in _stored_blocks(part, columns):
         if block.features.shape[1] != dimension:
             raise ValueError(

@@ -119,10 +119,7 @@ class Checked:
 
 
 def draw_sample(answers: Answers, count: int, *, seed: int = 0, exclude: Sequence[int] = ()) -> np.ndarray:
-    """The items that a person should look at, in the order in which to ask: see the top of this file.
-
-    The first k of a longer draw are the draw of k. Items of `exclude`, and those whose class was given, are left out.
-    """
+    """The items that a person should look at, in the order in which to ask; not those whose class was given."""
     if index(count) < 0:
         raise ValueError(f"count is {count}: give the number of items to ask for")
     rows = _population(answers)
@@ -143,10 +140,7 @@ def draw_sample(answers: Answers, count: int, *, seed: int = 0, exclude: Sequenc
 
 
 def check_answers(answers: Answers, truth: Mapping[int, Any]) -> Checked:
-    """How many labels are right, from what a person said of some items: see `handful.Result.checked`.
-
-    A class that `answers` does not know makes an item unknown. Items whose class was given do not count.
-    """
+    """How many labels are right, from what a person said; a class that `answers` does not know means unknown."""
     rows = _population(answers)
     beliefs = Beliefs.of(answers).take(rows)
     outcomes = _outcomes(answers, truth)[rows]

@@ -26,8 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.core.arrays import FLOOR, to_numpy, unit
-from handful.core.checks import as_features
+from handful.core.arrays import FLOOR, unit
 from handful.core.prepare import prepare
 from handful.engines.neighbours import smooth
 
@@ -64,10 +63,10 @@ def find_clusters(features: Any, context: Any = None, detail: float = 0.0) -> Cl
     detail: from -2 (few, coarse groups) to 2 (many, fine groups).
     """
     check_detail(detail)
-    x, beside = _checked(features, context)
+    x = np.asarray(features, np.float64)
     if len(x) < LEAST:
         return _numbered(x, np.full(len(x), -1))
-    y, sample = _smoothed(x, beside)
+    y, sample = _smoothed(x, context)
     if (x == x[0]).all():
         return _numbered(y, np.zeros(len(x), int))
     codes = _join(y[sample], _nearest_mean(y[sample], _cores(y[sample])), SAME + SAME_STEP * detail)
@@ -80,12 +79,9 @@ def find_clusters(features: Any, context: Any = None, detail: float = 0.0) -> Cl
 
 
 def clusters_of(features: Any, codes: np.ndarray, context: Any = None) -> Clusters:
-    """The clusters of the rows of features where somebody else has found them, numbered by their size.
-
-    codes: [n] the cluster of each, any numbers from 0; -1 for items in none. No row leaves its cluster.
-    """
-    x, beside = _checked(features, context)
-    return _numbered(_smoothed(x, beside)[0] if (codes >= 0).any() else x, codes)
+    """The clusters that somebody else has found, codes [n] from 0 and -1 for none: no row leaves its cluster."""
+    x = np.asarray(features, np.float64)
+    return _numbered(_smoothed(x, context)[0] if (codes >= 0).any() else x, codes)
 
 
 def check_detail(detail: Any) -> None:
@@ -167,26 +163,16 @@ def _join(y: np.ndarray, codes: np.ndarray, same: float) -> np.ndarray:
         group[group == b] = a
 
 
-def _checked(features: Any, context: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Features and context as arrays [n, D] and [m, D]."""
-    if np.ndim(features) == 2 and not len(features):
-        return np.zeros((0, np.shape(features)[1])), np.zeros((0, np.shape(features)[1]))
-    x = to_numpy(as_features(features, "features")).astype(np.float64)
-    beside = x[:0] if context is None or not len(context) else to_numpy(as_features(context, "context"))
-    if x.ndim != 2 or beside.ndim != 2 or beside.shape[1] != x.shape[1]:
-        raise ValueError(f"features have shape {x.shape} and context {beside.shape}: give [n, D] and [m, D]")
-    return x, beside
-
-
-def _smoothed(x: np.ndarray, beside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _smoothed(x: np.ndarray, context: Any) -> tuple[np.ndarray, np.ndarray]:
     """The items prepared and smoothed, [n, D], and the rows among which neighbours are: of many items a sample."""
+    beside = x[:0] if context is None else np.asarray(context, np.float64)
     if (x == x[0]).all():  # without a context nothing of them would be left
         return unit(np.ones_like(x)), np.arange(len(x))
     rng = np.random.default_rng(0)
     sample = np.sort(rng.choice(len(x), MOST, replace=False)) if len(x) > MOST else np.arange(len(x))
     if len(beside) > BESIDE:
         beside = beside[np.sort(rng.choice(len(beside), BESIDE, replace=False))]
-    prepared = prepare(x[None, sample], beside[None].astype(np.float64), PREPARATION)
+    prepared = prepare(x[None, sample], beside[None], PREPARATION)
     near = smooth(prepared.support, prepared.query)
     y = np.empty(x.shape)
     y[sample] = near.smooth[0, : len(sample)]

@@ -132,10 +132,7 @@ def make_groups(features: Any, items: np.ndarray, context: Any = None, detail: f
 def group_unknowns(
     task: Task, unknown: np.ndarray, detail: float = 0.0, state: Mapping[str, Any] | None = None
 ) -> Groups:
-    """The groups of the unknown queries of one task; unknown [Q]: which they are.
-
-    If the method's state has `joined`, and detail is 0, the groups are the classes that the method opened.
-    """
+    """The groups of the unknown [Q] queries of one task; with detail 0, the classes that the method opened."""
     query, rows = to_numpy(task.query[0]), np.flatnonzero(unknown)
     context = np.concatenate([to_numpy(task.support[0]), query[~unknown]])
     # the arrays of a pair have a prefix; classes of a sample of the pile do not speak for all of it

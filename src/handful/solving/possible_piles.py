@@ -267,22 +267,16 @@ def _piles(
         given, has_label = outcomes[rows], group < beliefs.classes
         counts.right[:, group] = (given == Outcome.RIGHT).sum()
         counts.unknown[:, group] = (given == (Outcome.IS_UNKNOWN if has_label else Outcome.RIGHT)).sum()
-        _add_drawn(counts, beliefs.take(rows[given == Outcome.NOT_ASKED]), group, unknown, right, rng)
+        rest = beliefs.take(rows[given == Outcome.NOT_ASKED])
+        if not len(rest.group):
+            continue
+        sizes, unknown_odds, right_odds = _bins(rest.unknown_odds, rest.right_odds)
+        drawn = rng.binomial(sizes, unknown.probabilities(unknown_odds, group))  # [S, bins]
+        counts.unknown[:, group] += drawn.sum(axis=1)
+        if has_label:
+            drawn = rng.binomial(sizes - drawn, right.probabilities(right_odds, group))
+        counts.right[:, group] += drawn.sum(axis=1)
     return counts
-
-
-def _add_drawn(
-    counts: PossiblePiles, rest: Beliefs, group: int, unknown: Draws, right: Draws, rng: np.random.Generator
-) -> None:
-    """Add the items that nobody looked at, all of one decided label."""
-    if not len(rest.group):
-        return
-    sizes, unknown_odds, right_odds = _bins(rest.unknown_odds, rest.right_odds)
-    drawn = rng.binomial(sizes, unknown.probabilities(unknown_odds, group))  # [S, bins]
-    counts.unknown[:, group] += drawn.sum(axis=1)
-    if group < rest.classes:
-        drawn = rng.binomial(sizes - drawn, right.probabilities(right_odds, group))
-    counts.right[:, group] += drawn.sum(axis=1)
 
 
 def _bins(*odds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

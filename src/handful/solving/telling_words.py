@@ -82,14 +82,11 @@ def join_words(words: Iterable[str]) -> str:
 @lru_cache
 def _word_pattern() -> re.Pattern[str]:
     """A word begins with a letter or digit. Vowel signs of Hindi, Arabic or Thai are marks, no letters."""
-    marks = "".join(re.escape(chr(n)) for n in range(0x10000) if _is_mark(n))
+    codes = (n for n in range(0x10000) if not 0xFE00 <= n <= 0xFE0F)  # without emoji's selectors
+    marks = "".join(re.escape(chr(n)) for n in codes if unicodedata.category(chr(n)) in ("Mn", "Mc"))
     letter = rf"(?:(?![{UNSPACED}])[^\W_])"
     inside = rf"(?:{letter}|[{marks}\u200c\u200d])"  # Persian and Indian words may have joiners inside
     return re.compile(rf"[{UNSPACED}]|{letter}{inside}*(?:'{letter}{inside}*)*")
-
-
-def _is_mark(code: int) -> bool:
-    return unicodedata.category(chr(code)) in ("Mn", "Mc") and not 0xFE00 <= code <= 0xFE0F  # emoji's selectors
 
 
 @dataclass(frozen=True, eq=False)

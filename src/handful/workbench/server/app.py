@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from hashlib import blake2b
 from importlib.resources import files
 from pathlib import PurePath
 from typing import Annotated, Any
-from uuid import uuid4
 
 from fastapi import APIRouter, FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from handful.project import edits, views
 from handful.project.live import LiveProject, formats_of
-from handful.project.pile import Source, open_below
+from handful.project.pile import Source
 from handful.project.refusal import Refusal
 from handful.workbench.server import schemas as of
 from handful.workbench.server.guard import Guard
@@ -46,9 +43,6 @@ Search = Annotated[str, Query(max_length=500, description="Part of the name, or 
 Similar = Annotated[int | None, Query(ge=0, lt=2**53, description="An item: the most similar ones come first.")]
 Write = Callable[..., Any]  # await write(function, ...)
 
-THUMBNAIL_FOLDER = "thumbnails"
-JPEG_START = b"\xff\xd8\xff"  # the first bytes of a JPEG
-MAX_THUMBNAIL_BYTES = 8 * 2**20  # of one thumbnail
 SIZES_PX = (96, 160, 320, 1024)
 DECODER_SLOTS = threading.BoundedSemaphore(2)  # pictures decoded at a time: each may take 360 MB
 HEARTBEAT_S = 15.0  # of an event stream
@@ -83,11 +77,14 @@ def _writer(project: LiveProject) -> Write:
 
 
 def _add_items(api: APIRouter, project: LiveProject) -> None:
-    thumbnails = Thumbnails(project.source)
-
-    @api.get("/project", response_model=of.Project)
+    @api.get("/project", response_model=dict[str, Any])
     def get_project() -> Any:
-        """Everything that the page shows beside the items: classes, run, job, steps."""
+        """Everything that the page shows beside the items.
+
+        `name`; `kind`: pictures, texts or embeddings; `can_add`: whether files can be uploaded; `formats` of POST
+        /export; how many `items` there are, are `ready` and `skipped`; `classes`; `unknown_examples`: how many items a
+        person marked as none of the classes; `run` and `job`, or null; what `undo` and `redo` would do, or null.
+        """
         return JSONResponse(project.summary())
 
     @api.get("/skipped", response_model=list[dict[str, str]])
@@ -95,7 +92,7 @@ def _add_items(api: APIRouter, project: LiveProject) -> None:
         """Files that are not in the pile: the `name` of each, and the `reason`."""
         return [{"name": name, "reason": reason} for name, reason in project.state.skipped]
 
-    @api.get("/items", response_model=of.Page)
+    @api.get("/items", response_model=dict[str, Any])
     def get_items(
         view: View = "all",
         search: Search = "",
@@ -104,7 +101,10 @@ def _add_items(api: APIRouter, project: LiveProject) -> None:
         limit: Annotated[int, Query(ge=0, le=MAX_PAGE_ITEMS)] = 200,
         ids: Annotated[str | None, Query(max_length=10_000, pattern=r"^[0-9]{1,15}(,[0-9]{1,15})*$")] = None,
     ) -> Any:
-        """One page of a view; or with `ids=1,2,3` those items, in that order. Items that are gone are left out."""
+        """One page of a view: its `items`, its `offset`, and how many the view has in `total`.
+
+        With `ids=1,2,3` those items, in that order. Items that are gone are left out.
+        """
         state = project.state
         if ids is not None:
             numbers = [int(item) for item in ids.split(",")]
@@ -123,7 +123,7 @@ def _add_items(api: APIRouter, project: LiveProject) -> None:
         rows = views.rows_of(project, state, view, search, similar)
         return JSONResponse({"ids": state.pile.ids[rows].tolist()})
 
-    @api.get("/items/{item}", response_model=of.ItemInFull)
+    @api.get("/items/{item}", response_model=of.Item)
     def get_item(item: Id) -> Any:
         """One item with all details: probabilities, nearest examples, size of the picture or the whole text."""
         state = project.state
@@ -132,7 +132,7 @@ def _add_items(api: APIRouter, project: LiveProject) -> None:
         more = {"probabilities": views.probabilities(state, row), "nearest": views.nearest_examples(state, row)}
         if state.pile.texts is not None:
             return JSONResponse(short | more | views.text_in_full(state.pile.texts[row], project.columns_of(row)))
-        width, height = thumbnails.size_of(state.pile.origins[row], state.pile.names[row])
+        width, height = _size_of(project.source, state.pile.origins[row], state.pile.names[row])
         return JSONResponse(short | more | {"width": width, "height": height})
 
     @api.get("/pictures/{item}", response_class=Response)
@@ -142,7 +142,7 @@ def _add_items(api: APIRouter, project: LiveProject) -> None:
         row = state.row_of(item)
         if state.pile.texts is not None:
             raise Refusal("these items are texts and have no pictures: GET /items/ID has the text", 404)
-        data = thumbnails.get(item, state.pile.origins[row], state.pile.names[row], size)
+        data = _small_picture(project.source, state.pile.origins[row], state.pile.names[row], size)
         return Response(data, media_type="image/jpeg", headers={"cache-control": "private, max-age=86400, immutable"})
 
     @api.post("/upload", response_model=dict[str, Any])
@@ -157,68 +157,27 @@ def _add_items(api: APIRouter, project: LiveProject) -> None:
 # ---- small pictures: decoded within limits and encoded again, so that no other data is sent
 
 
-class Thumbnails:
-    """JPEGs in the folder of the project, made at the first request, and made again if the picture has changed."""
+def _small_picture(source: Source, origin: str, name: str, size: int) -> bytes:
+    """The picture of an item as a small JPEG."""
+    from handful.backbones.pictures import BadPicture, thumbnail
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
+    if size not in SIZES_PX:
+        raise Refusal(f"pictures come in sizes {', '.join(map(str, SIZES_PX))}: ask for one of these", 400)
+    try:
+        with DECODER_SLOTS:
+            return thumbnail(name, size, opener=lambda _: source.open(origin, name))
+    except BadPicture as error:
+        raise Refusal(f"the picture {error.reason}", 404) from None
 
-    def get(self, item: int, origin: str, name: str, size: int) -> bytes:
-        """Return the picture of an item as a small JPEG, from the folder of thumbnails or made now."""
-        from handful.backbones.pictures import BadPicture, thumbnail
 
-        if size not in SIZES_PX:
-            raise Refusal(f"pictures come in sizes {', '.join(map(str, SIZES_PX))}: ask for one of these", 400)
-        try:
-            descriptor = self.source.open(origin, name)
-        except (OSError, ValueError):
-            raise Refusal("the file of this picture is not in the opened folder: put it back there", 404) from None
-        try:  # this open file is used from here on, even if the name leads to another one now
-            status = os.fstat(descriptor)
-            mark = blake2b(f"{status.st_size} {status.st_mtime_ns}".encode(), digest_size=6).hexdigest()
-            stored_name = PurePath(THUMBNAIL_FOLDER, str(size), f"{item % 256:02x}", f"{item}-{mark}.jpg")
-            if data := self._read(stored_name):
-                return data
-            with DECODER_SLOTS:
-                data = thumbnail(name, size, opener=lambda _: os.dup(descriptor))
-        except BadPicture as error:
-            raise Refusal(f"the picture {error.reason}", 404) from None
-        finally:
-            os.close(descriptor)
-        self._write(stored_name, data)
-        return data
+def _size_of(source: Source, origin: str, name: str) -> tuple[int, int]:
+    """Width and height; 0 where there is no picture."""
+    from handful.backbones.pictures import BadPicture, picture_size
 
-    def size_of(self, origin: str, name: str) -> tuple[int, int]:
-        """Width and height; 0 where there is no picture."""
-        from handful.backbones.pictures import BadPicture, picture_size
-
-        try:
-            return picture_size(name, opener=lambda _: self.source.open(origin, name))
-        except BadPicture:
-            return 0, 0
-
-    def _read(self, name: PurePath) -> bytes:
-        """A stored thumbnail, or b"". The folder may come from anyone, so it is read with the same care."""
-        try:
-            with open(open_below(self.source.project, str(name)), "rb") as file:
-                data = file.read(MAX_THUMBNAIL_BYTES + 1)
-        except OSError:
-            return b""
-        return data if data.startswith(JPEG_START) and len(data) <= MAX_THUMBNAIL_BYTES else b""
-
-    def _write(self, name: PurePath, data: bytes) -> None:
-        """Store a thumbnail if possible. It is not synced to the disk, because it can be made again."""
-        path = self.source.project / name
-        part = path.with_name(f".{uuid4().hex}.part")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if os.path.realpath(path.parent) != os.path.join(os.path.realpath(self.source.project), name.parent):
-                return  # a link in the project's folder leads elsewhere: nothing is written there
-            part.write_bytes(data)
-            os.replace(part, path)
-        except OSError:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
+    try:
+        return picture_size(name, opener=lambda _: source.open(origin, name))
+    except BadPicture:
+        return 0, 0
 
 
 # ---- labels, groups, runs
@@ -273,9 +232,13 @@ def _add_labels(api: APIRouter, project: LiveProject, write: Write) -> None:
 
 
 def _add_groups(api: APIRouter, project: LiveProject, write: Write) -> None:
-    @api.get("/groups", response_model=list[of.Group])
+    @api.get("/groups", response_model=list[dict[str, Any]])
     def groups() -> Any:
-        """Groups of unknown items that look alike, the most central item first."""
+        """Groups of unknown items that look alike, the most central item first.
+
+        Each has a `number`, a `name`, its `size`, how many `kinds` it seems to hold, how many `examples` it would give
+        if promoted, a `representative` and all `items`.
+        """
         return JSONResponse(views.groups(project.state))
 
     @api.post("/groups/{number}/promote", response_model=of.Class)
@@ -283,19 +246,19 @@ def _add_groups(api: APIRouter, project: LiveProject, write: Write) -> None:
         """Items that stand for a group become examples of a new class, or of a class that exists."""
         return _class(project, await write(edits.promote, number, body.name, body.examples, body.class_))
 
-    @api.post("/groups/{number}/split", response_model=list[of.Group])
+    @api.post("/groups/{number}/split", response_model=list[dict[str, Any]])
     async def split_group(number: Id) -> Any:
         """Split a group into the kinds that it looks like."""
         await write(edits.split_group, number)
         return JSONResponse(views.groups(project.state))
 
-    @api.post("/groups/{number}/join", response_model=list[of.Group])
+    @api.post("/groups/{number}/join", response_model=list[dict[str, Any]])
     async def join_groups(number: Id, body: of.JoinRequest) -> Any:
         """Join two groups."""
         await write(edits.join_groups, number, body.other)
         return JSONResponse(views.groups(project.state))
 
-    @api.post("/groups", response_model=list[of.Group])
+    @api.post("/groups", response_model=list[dict[str, Any]])
     async def find_groups(body: of.GroupDetail) -> Any:
         """Find the groups anew, coarser or finer."""
         await write(edits.find_groups, body.detail)
@@ -303,20 +266,34 @@ def _add_groups(api: APIRouter, project: LiveProject, write: Write) -> None:
 
 
 def _add_runs(api: APIRouter, project: LiveProject, write: Write) -> None:
-    @api.post("/run", response_model=of.Job, status_code=202)
+    @api.post("/run", response_model=dict[str, Any], status_code=202)
     def run(body: of.RunRequest) -> Any:
-        """Label the items without a label; GET /events reports the progress."""
+        """Label the items without a label; GET /events reports the progress.
+
+        A job has a `kind`, embed or solve; a `state`: running, failed, cancelled or done; `done` of `total` steps; and
+        a `message`.
+        """
         return project.run(body.method, body.outlier_share).summary()
 
-    @api.delete("/job", response_model=of.Job | None)
+    @api.delete("/job", response_model=dict[str, Any] | None)
     def cancel() -> Any:
         """Stop the running job; the previous run stays."""
         project.worker.cancel()
         return project.summary()["job"]
 
-    @api.get("/run", response_model=of.Run | None)
+    @api.get("/run", response_model=dict[str, Any] | None)
     def get_run() -> Any:
-        """The run that is shown; null before the first one."""
+        """The run that is shown; null before the first one.
+
+        `id`, `made`, `method`, `sentence`, `threshold`, `group_detail`; the `share` of unknowns with its interval,
+        `share_low` and `share_high`, and `share_told`: whether it was given; `counts` of items that are labelled,
+        unknown, and changed since the run before; `notice`: what changed more than a promotion explains, and
+        `can_take_back`: whether POST /take-back undoes it; `outdated`: what has changed since, in words.
+        `expected_precision` is the part of the labels that should be right, or null; `expected` has by `class` how many
+        `labels` it got and how many should be `right`. `trust` says it in a `sentence`; after a check it `is_measured`
+        from as many answers as `checked`, with `details`, `more_to_halve` (further answers that would about halve the
+        interval), and by the `classes` the part of the labels that are right: `value`, `low`, `high`.
+        """
         return None if project.state.run is None else views.describe_run(project.state)
 
     @api.get("/runs", response_model=list[dict[str, Any]])
@@ -334,7 +311,7 @@ def _add_runs(api: APIRouter, project: LiveProject, write: Write) -> None:
         """
         return JSONResponse(views.compare(project, first, second))
 
-    @api.post("/threshold", response_model=of.Run)
+    @api.post("/threshold", response_model=dict[str, Any])
     async def set_threshold(body: of.Threshold) -> Any:
         """Change the threshold and all decisions."""
         await write(edits.set_threshold, body.threshold)
@@ -432,7 +409,7 @@ def _add_checks(api: APIRouter, project: LiveProject, write: Write) -> None:
         """
         return JSONResponse(views.describe_check(project, count))
 
-    @api.post("/check", response_model=of.Run)
+    @api.post("/check", response_model=dict[str, Any])
     async def answer(body: of.CheckAnswer) -> Any:
         """Store one answer. It is no label, and belongs to this run."""
         await write(edits.answer, body.run, body.item, body.answer)

@@ -142,79 +142,8 @@ class Class(BaseModel):
     count: int
 
 
-class Trust(BaseModel):
-    """How many labels should be right; after a check, how many are right."""
-
-    sentence: str
-    is_measured: bool
-    checked: Annotated[int, Field(description="How many answers a person gave.")]
-    details: list[str]
-    more_to_halve: Annotated[int, Field(description="Further answers that would about halve the interval.")]
-    classes: Annotated[
-        list[dict[str, float]],
-        Field(
-            description="By the check, the part of the labels of each `class` that are right: `value`, `low`, `high`."
-        ),
-    ]
-
-
-class Run(BaseModel):
-    """The run that is shown: its options and its result."""
-
-    id: int
-    made: str
-    method: str
-    sentence: str
-    share: float
-    share_low: float | None
-    share_high: float | None
-    share_told: bool
-    threshold: float
-    group_detail: float
-    notice: Annotated[str, Field(description="After a promotion: what changed more than it explains; or empty.")]
-    can_take_back: Annotated[bool, Field(description="Whether POST /take-back undoes that promotion and this run.")]
-    outdated: Annotated[str, Field(description="What has changed since the run, in words; or empty.")]
-    expected_precision: Annotated[
-        float | None, Field(description="The part of the labels that should be right; null without probabilities.")
-    ]
-    expected: Annotated[
-        list[dict[str, float]],
-        Field(description="How many `labels` each `class` got, and how many of these should be `right`."),
-    ]
-    trust: Trust
-    counts: Annotated[dict[str, int], Field(description="Items labelled, unknown, and changed since the run before.")]
-
-
-class Job(BaseModel):
-    """The job in the background and its progress."""
-
-    kind: Literal["embed", "solve"]
-    state: Literal["running", "failed", "cancelled", "done"]
-    done: int
-    total: int
-    message: str
-
-
-class Project(BaseModel):
-    """Everything the page shows beside the items."""
-
-    name: str
-    kind: Literal["pictures", "texts", "embeddings"]
-    can_add: Annotated[bool, Field(description="Whether files can be uploaded.")]
-    formats: Annotated[list[str], Field(description="Those that POST /export has for these items.")]
-    items: int
-    ready: int
-    skipped: int
-    classes: list[Class]
-    unknown_examples: Annotated[int, Field(description="Items that a person marked as none of the classes.")]
-    run: Run | None
-    job: Job | None
-    undo: str | None
-    redo: str | None
-
-
 class Item(BaseModel):
-    """An item with its label and its decision."""
+    """An item with its label and its decision. Lists of items leave out what follows `is_cut`."""
 
     id: int
     name: str
@@ -227,11 +156,7 @@ class Item(BaseModel):
     changed: bool
     text: Annotated[str | None, Field(description="The text or its beginning, if items are texts.")] = None
     is_cut: Annotated[bool, Field(description="Whether the text is longer.")] = False
-
-
-class ItemInFull(Item):
-    """An item with all details."""
-
+    # ---- not in lists of items
     probabilities: Annotated[
         dict[int, float],
         Field(description="P(class) by class; with p_unknown they add up to 1. Without it: P(class | known)."),
@@ -240,26 +165,6 @@ class ItemInFull(Item):
     width: Annotated[int, Field(description="Of a picture.")] = 0
     height: Annotated[int, Field(description="Of a picture.")] = 0
     columns: Annotated[dict[str, str], Field(description="The other columns of a text's row, in short.")] = {}
-
-
-class Page(BaseModel):
-    """Some of the items that a view has."""
-
-    total: int
-    offset: int
-    items: list[Item]
-
-
-class Group(BaseModel):
-    """Unknown items that look alike."""
-
-    number: int
-    name: str
-    size: int
-    kinds: Annotated[int, Field(description="How many kinds of items it seems to hold.")]
-    examples: Annotated[int, Field(description="How many of them become examples, unless a request says how many.")]
-    representative: int
-    items: list[int]
 
 
 class Solved(BaseModel):

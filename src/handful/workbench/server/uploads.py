@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -99,13 +100,9 @@ def _suffix_of(file: Path, name: str, kind: str) -> str:
 
 def _new_name(folder: Path, name: str, suffix: str) -> str:
     """Take a name in a folder, by an empty file: with the suffix of its format, and a number if it exists already."""
-    stem, k = os.path.splitext(name)[0].strip(" .") or "item", 1
-    final = f"{stem}{suffix}"
-    while True:
-        try:
+    stem = os.path.splitext(name)[0].strip(" .") or "item"
+    for final in chain([f"{stem}{suffix}"], (f"{stem} ({k}){suffix}" for k in count(2))):
+        with suppress(FileExistsError):
             (folder / final).touch(exist_ok=False)
-        except FileExistsError:
-            k += 1
-            final = f"{stem} ({k}){suffix}"
-        else:
-            return final
+            break
+    return final
