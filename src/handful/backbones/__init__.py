@@ -4,14 +4,14 @@ from handful.backbones import networks
 from handful.backbones.backbone import Backbone, TextBackbone
 from handful.backbones.catalogue import BackboneInfo, list_backbones, load_backbone
 from handful.backbones.embedding import embed_pictures, embed_texts
-from handful.backbones.folders import Skipped
-from handful.backbones.pictures import BadPicture, find_pictures, open_picture
+from handful.backbones.folders import Skipped as Skipped
+from handful.backbones.pictures import BadPicture as BadPicture
+from handful.backbones.pictures import find_pictures
+from handful.backbones.pictures import open_picture as open_picture
 
 __all__ = [
     "Backbone",
     "BackboneInfo",
-    "BadPicture",
-    "Skipped",
     "TextBackbone",
     "embed_pictures",
     "embed_texts",
@@ -19,5 +19,4 @@ __all__ = [
     "list_backbones",
     "load_backbone",
     "networks",
-    "open_picture",
 ]

@@ -5,12 +5,8 @@ It is one SQLite file in the user's cache folder, which many processes and threa
     (fingerprint of backbone and loading, content hash)          -> float32 vector
     ("files", hash of a path and its status: size, times, inode) -> content hash of that file
 
-A moved picture is recognised by its content. A picture with a new modification time is read again, but not embedded
-again. An entry takes four bytes for each dimension, 5 kB for 1280. Nothing is deleted automatically: delete the file to
-free the space. SQLite cannot lock reliably on a network drive: set $HANDFUL_CACHE to a folder on a local disk.
-
-A problem with the cache never stops a run. A damaged file is replaced by a new one. If the cache cannot be
-written, handful works without it. Both give a warning.
+A problem with the cache never stops a run: a damaged file is replaced, and without a cache handful works too. Both
+give a warning. SQLite cannot lock reliably on a network drive.
 """
 
 from __future__ import annotations
@@ -46,10 +42,7 @@ def content_hash(data: bytes) -> str:
 
 
 class FeatureCache:
-    """Features by content hash and backbone fingerprint, in an SQLite file; by default that of the user.
-
-    Each call opens the file and closes it, so a cache can be used by threads and in forked processes.
-    """
+    """Features by content hash and fingerprint, in an SQLite file that each call opens: for threads and forks too."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = cache_folder() / FILE if path is None else Path(path)
@@ -135,9 +128,6 @@ class FeatureCache:
 
 
 def _file_key(path: str, status: os.stat_result) -> str:
-    """Return a hash that changes when the content of a file changes.
-
-    Size and modification time are not enough: two files of the same size and time may exchange their names.
-    """
+    """Return a hash of status and path: two files of one size and time may exchange their names."""
     state = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino} "
     return content_hash(state.encode() + os.fsencode(os.path.abspath(path)))  # file names are not always text

@@ -201,10 +201,7 @@ def load_backbone(
 
 
 def concrete_name(name: str) -> str:
-    """Return the backbone that "fast", "good" or "best" stands for now; any other name as it is.
-
-    Records and models keep this name, because what "best" stands for may change.
-    """
+    """Return the backbone that "fast", "good" or "best" stands for now, which records keep; other names as they are."""
     return LEVELS[name][0] if name in LEVELS else name
 
 

@@ -139,10 +139,7 @@ def read_weights(network: Network) -> dict[str, np.ndarray]:
 
 
 def build_graph(weights: dict[str, np.ndarray], network: Network) -> bytes:
-    """Return an ONNX file, as bytes, that turns pictures [n, 3, size, size] into features [n, 1280].
-
-    Names and shapes of the parameters show the blocks. A stage starts where the number of channels changes.
-    """
+    """Return an ONNX file from pictures [n, 3, size, size] to features [n, 1280]; a stage starts at new channels."""
     onnx = need("onnx", f"the backbone {network.name}")
     helper, from_array = onnx.helper, onnx.numpy_helper.from_array
     nodes: list[Any] = []
@@ -164,11 +161,14 @@ def build_graph(weights: dict[str, np.ndarray], network: Network) -> bytes:
         kernel = weights[weight] * gain[:, None, None, None]  # [out, in / groups, k, k]
         for name, values in ((weight, kernel), (f"{weight}.bias", shift - mean * gain)):
             constants.append(from_array(values.astype(np.float32), name))
-        k, before, after = kernel.shape[-1], *same_padding(width, kernel.shape[-1], stride)
-        group, pads = len(kernel) if depthwise else 1, [before, before, after, after]
+        k, next_width = kernel.shape[-1], -(-width // stride)
+        zeros = max(
+            (next_width - 1) * stride + k - width, 0
+        )  # shared evenly, with the odd one after, as TensorFlow does
+        group, pads = len(kernel) if depthwise else 1, [zeros // 2] * 2 + [zeros - zeros // 2] * 2
         inputs = [x, weight, f"{weight}.bias"]
         x = add("Conv", inputs, kernel_shape=[k, k], strides=[stride, stride], pads=pads, group=group)
-        width = -(-width // stride)
+        width = next_width
         return x if linear else add("Clip", [x, "zero", "six"])
 
     x = convolve("pictures", "_conv_stem.weight", "_bn0", STEM_STRIDE)
@@ -193,9 +193,3 @@ def build_graph(weights: dict[str, np.ndarray], network: Network) -> bytes:
     # Every version of ONNX Runtime that handful allows can read these versions.
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="handful")
     return bytes(model.SerializeToString())
-
-
-def same_padding(width: int, kernel: int, stride: int) -> tuple[int, int]:
-    """Return TensorFlow's padding before and after: shared evenly, with the odd zero after."""
-    total = max((-(-width // stride) - 1) * stride + kernel - width, 0)
-    return total // 2, total - total // 2

@@ -118,7 +118,7 @@ def embed_pictures(
             features.cache.remember(files)
 
     todo = [name for name in dict.fromkeys(names) if not is_done(name)]
-    counts, report = Counter(names), progress or _silent
+    counts, report = Counter(names), progress or (lambda done, total: None)
     done = len(names) - sum(counts[name] for name in todo)
     report(done, len(names))
     pool = ThreadPoolExecutor(threads or min(available_threads(), MAX_THREADS), thread_name_prefix="handful-pictures")
@@ -183,7 +183,7 @@ def embed_texts(
             raise TypeError(f"text {row} is a {type(text).__name__}: texts are strings")
     hashes = [content_hash(text.encode("utf-8", "surrogatepass")) for text in texts]
     by_hash, counts = dict(zip(hashes, texts, strict=True)), Counter(hashes)
-    report = progress or _silent
+    report = progress or (lambda done, total: None)
     features = _Features(backbone, cache, backbone.fingerprint, "texts")
     features.fetch(by_hash)
     done = sum(counts[content] for content in features.vectors)
@@ -246,9 +246,6 @@ class _Features:
         if self.noun == "pictures":
             source["device"] = getattr(self.backbone, "device", "cpu")
         return FeatureTable(rows, hashes=hashes, source=source, **more)
-
-
-def _silent(done: int, total: int) -> None: ...
 
 
 def _check_count(name: str, value: Any) -> None:

@@ -131,12 +131,7 @@ def embed_to_parts(
     base_mean: np.ndarray | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> PartFolder:
-    """Embed pictures below `top` on the cluster at `address`, into a folder of parts that all its machines share.
-
-    Parts that exist and are still valid are kept. So an interrupted run continues, and Ray is not started when nothing
-    is left to do. `backbone` is what `recipe` loads, on this machine. `until` keeps the connection open for the next
-    call. `replace`: whether to replace parts of something else; otherwise they are an error.
-    """
+    """Embed pictures below `top` into a folder of parts that all machines share; valid ones are kept."""
     if not paths:
         return PartFolder(folder, [], [], [])
     names = [os.fsencode(os.path.relpath(path, top)) for path in paths]
@@ -240,11 +235,7 @@ def _state(path: str) -> bytes:
 
 
 def embed_folder(top: Path, recipe: Recipe, output: Path, backbone: Backbone, **options: Any) -> PartFolder:
-    """Embed all pictures below a folder into a folder of parts, or into one file.
-
-    The output is a folder if it exists as one, or has no suffix. For a file, the parts are first written to a folder
-    next to it. `options` are those of `embed_to_parts`.
-    """
+    """Embed all pictures below a folder into a folder of parts, or, where the output has a suffix, into a file."""
     pictures, skipped = find_pictures(top, strict=options.get("strict", False))
     place = output if output.is_dir() or not output.suffix else output.with_name(f"{output.name}.shards")
     embedded = embed_to_parts(top, pictures, recipe, place, backbone, **options)
@@ -259,10 +250,7 @@ def embed_folder(top: Path, recipe: Recipe, output: Path, backbone: Backbone, **
 
 @contextmanager
 def ray_embedder(recipe: Recipe, folder: Path, address: str | None = None) -> Iterator[Callable[..., FeatureTable]]:
-    """Give the embedder of `handful label` on a cluster. Its parts stay in `folder`.
-
-    Ray starts with the first pictures to embed. It ends when the `with` block ends.
-    """
+    """Give the embedder of `handful label` on a cluster, from the first pictures to the end of the block."""
     with ExitStack() as until:
 
         def embed(

@@ -34,15 +34,7 @@ class BadFile(ValueError):
 
 
 class Skipped(NamedTuple):
-    """A skipped file or folder.
-
-    Parameters
-    ----------
-    path : str
-        The file or folder.
-    reason : str
-        Why; it continues the sentence that begins with the path.
-    """
+    """A skipped file or folder, and why: the reason continues the sentence that begins with the path."""
 
     path: str
     reason: str
@@ -101,11 +93,7 @@ def opened(path: str | os.PathLike[str], kind: Kind, opener: Opener | None = Non
 def find_files(
     folder: str | os.PathLike[str], kind: Kind, strict: bool = False, within: str | os.PathLike[str] | None = None
 ) -> tuple[list[Path], list[Skipped]]:
-    """Find the files of a kind in a folder and its subfolders, sorted as people sort; and what cannot be used.
-
-    Files of the folder with other suffixes are one entry of the second list, which counts them. strict: raise the first
-    other entry as an error of the kind. within: the folder that no link may lead out of, by default `folder`.
-    """
+    """Find the files of a kind below a folder, as people sort; and what cannot be used, with a count of others."""
     top = os.fspath(folder)
     if not os.path.isdir(top):
         problem = "is a file" if os.path.exists(top) else "does not exist"
@@ -134,12 +122,7 @@ def find_files(
 def walk(
     top: str, suffixes: Collection[str] = (), within: str | os.PathLike[str] | None = None
 ) -> Iterator[tuple[tuple[str, ...], str | None]]:
-    """Yield the path of each file below `top`, in components, with None or with what is wrong with it.
-
-    Something that is no file, or a link that leads out, is only listed if it has one of the suffixes. within: the
-    folder that the user named, by default `top`. It may be a link itself. A link in it that leads out is not followed,
-    because a folder that somebody else has made may link to private files.
-    """
+    """Yield each file below `top`, with None or what is wrong with it; links out of `within` are not followed."""
     named = os.path.realpath(top if within is None else within)
     # A link to a parent would list the folders next to `top`.
     seen = {_identity(parent) for parent in Path(top).resolve().parents}

@@ -18,11 +18,7 @@ TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
 class OnnxFile(Backbone):
-    """A network in an ONNX file.
-
-    It has one input [n, C, H, W] or [n, H, W, C] with C = 1 or 3. It returns features [n, D], or a map [n, D, H, W],
-    which is averaged. If `model.base.safetensors` is next to `model.onnx`, it is the base file of the network.
-    """
+    """A network in an ONNX file: [n, C, H, W] or [n, H, W, C] to [n, D], or a map [n, D, H, W] to average."""
 
     def __init__(self, path: Path, options: dict[str, Any], threads: int | None, device: str, name: str | None = None):
         if not path.is_file():

@@ -38,10 +38,7 @@ MAX_MESSAGE_LENGTH = 300  # characters of a message of ONNX Runtime
 
 
 class Session:
-    """An open network, from the path of an ONNX file or its content. ValueError if it cannot be opened.
-
-    `inputs` and `outputs` have names, types and shapes. `name` is for messages, `device` is a key of `PROVIDERS`.
-    """
+    """An open network, from the path or content of a file; `name` is for messages, `device` a key of `PROVIDERS`."""
 
     def __init__(self, model: bytes | Path, threads: int | None = None, name: str = "", device: str = CPU) -> None:
         self._runtime = runtime = need("onnxruntime", "an ONNX backbone")
@@ -75,10 +72,7 @@ class Session:
         return results
 
     def on_device(self, device: str, trial: dict[str, np.ndarray], model: bytes | Path) -> Session:
-        """Return this network on the best device that gives the features of the CPU for the inputs `trial`.
-
-        Raises ValueError if `device` names one that is missing, cannot open `model`, or gives other features.
-        """
+        """Return this network on the best or the named device that gives the features of the CPU for `trial`."""
         for name in candidates(device, self._runtime.get_available_providers()):
             if name == CPU:
                 break
@@ -124,10 +118,7 @@ def weights_hash(path: Path) -> str:
 
 
 def other_weights(path: Path) -> list[Path]:
-    """Return the other files that hold weights of an ONNX file, sorted by name.
-
-    Raises ValueError if it is no ONNX file, or if one of the others is not in its folder.
-    """
+    """Return the other files that hold weights of an ONNX file, which must be in its folder, sorted by name."""
     onnx = need("onnx", "an ONNX backbone")
     try:
         model = onnx.load(str(path), load_external_data=False)

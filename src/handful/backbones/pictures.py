@@ -68,15 +68,7 @@ BITS, PHOTOMETRIC, WHITE_IS_ZERO = 258, 262, 0  # two TIFF tags, and a value of 
 
 
 class BadPicture(BadFile):
-    """A picture that cannot be used: an error with the attributes `path` and `reason`.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    reason : str
-        What is wrong and what to do; it continues the sentence that begins with the path.
-    """
+    """A picture that cannot be used: an error with the attributes `path` and `reason`."""
 
 
 PICTURES = Kind("picture", KNOWN_SUFFIXES, KINDS, BadPicture, MAX_BYTES)
@@ -112,27 +104,7 @@ def find_pictures(
 def open_picture(
     picture: str | os.PathLike[str] | bytes, *, at_least: int | None = None, opener: Opener | None = None
 ) -> Image.Image:
-    """Open a picture, upright and in RGB.
-
-    Parameters
-    ----------
-    picture : path or bytes
-        The path of the file, or its content. Of an animation, the first frame is read.
-    at_least : int, optional
-        Large JPEGs may be decoded at 1/2, 1/4 or 1/8 of their size, which is several times faster. No side becomes
-        shorter than `at_least` pixels. None: the full size.
-    opener : callable, optional
-        Opens the path and returns a file descriptor. Exactly this file is read, even if its name changes meanwhile.
-
-    Returns
-    -------
-    PIL.Image.Image
-
-    Raises
-    ------
-    BadPicture
-        If the picture cannot be used.
-    """
+    """Open a picture, by path or content, upright and in RGB; large JPEGs may come smaller, down to `at_least`."""
     if isinstance(picture, bytes):
         return decode(picture, "the picture", at_least)
     return decode(read(picture, opener)[0], picture, at_least)
@@ -271,10 +243,7 @@ def _what_it_is(head: bytes) -> str:
 
 
 def _orientation(image: Image.Image) -> int:
-    """Return the EXIF orientation, 1 to 8; 1 (upright) if it is missing or not valid.
-
-    The value must be a number; of several numbers the first counts. The text "6" is ignored, as in other programs.
-    """
+    """Return the EXIF orientation, 1 to 8; 1 (upright) if it is missing or no valid number."""
     try:
         value = image.getexif().get(ORIENTATION)
         return next((number for number in UPRIGHT if number == value), 1)
@@ -306,11 +275,7 @@ def _sixteen(image: Image.Image) -> np.ndarray:
 
 
 def _unscaled(image: Image.Image) -> np.ndarray:
-    """Scale 32-bit whole numbers or floats to 0..1. The file does not define white, so the largest value decides.
-
-    White is 1 (only for floats), 255 or 65535: the first that no value exceeds, otherwise the largest value. Black is
-    0, or the smallest value if it is negative.
-    """
+    """Scale numbers to 0..1: white is 1 (of floats), 255 or 65535, the first that none exceeds, or else the largest."""
     values: np.ndarray = np.nan_to_num(np.asarray(image).astype(np.float64), posinf=0.0, neginf=0.0)
     black, largest = min(values.min(), 0.0), values.max()
     usual = {"F": [1.0, 255.0, 65535.0], "I": [255.0, 65535.0]}[image.mode]

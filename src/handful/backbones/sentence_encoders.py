@@ -49,11 +49,7 @@ SLICE = 2**16  # characters that are cut into tokens at once
 
 
 class SentenceEncoder(TextBackbone):
-    """A network that reads tokens. Its features are vectors of length 1.
-
-    Pieces of the same length form a batch. Nothing is padded, so the features of a text do not depend on the texts
-    beside it.
-    """
+    """A network that reads tokens, to vectors of length 1; pieces of one length form a batch, so nothing is padded."""
 
     def __init__(self, name: str, network: Path, tokenizer: Any, pooling: str, threads: int | None) -> None:
         self.name, self._tokenizer, self._pooling = name, tokenizer, pooling

@@ -21,10 +21,7 @@ TEXTS = Kind("text", TEXT_SUFFIXES, TEXT_KINDS, BadText, MAX_TEXT_BYTES, "split 
 
 
 def read_text(path: str | os.PathLike[str]) -> Decoded:
-    """Return the text of a file, and what was wrong with its encoding, or "". Raise `BadText` if it cannot be used.
-
-    The file is UTF-8 with or without a mark, UTF-16, or else Windows-1252. An empty file is the text "".
-    """
+    """Return the text of a file (UTF-8, UTF-16 or else Windows-1252) and what was wrong with it, or `BadText`."""
     with opened(path, TEXTS) as file:
         return decode(file.read(MAX_TEXT_BYTES + 1))
 

@@ -97,10 +97,6 @@ class Answers:
     def at_precision(self: Some, precision: float) -> Some:
         """Return the same answers with fewer labels, of which the fraction `precision` should be right.
 
-        The least sure labels are set aside as unknown until the mean of P(closest) over the others reaches the
-        precision. Nothing gets a label that was unknown at the threshold: a precision that the labels have anyway
-        changes nothing.
-
         >>> answers = Answers(np.array([[0.9, 0.0], [0.3, 0.3]]), np.array([0.1, 0.2]), np.array(["cat", "hen"]), 0.5,
         ...                   is_probability=True)
         >>> round(answers.expected_precision, 2), answers.at_precision(0.8).labels.tolist()
@@ -140,11 +136,7 @@ class Answers:
 
     @cached_property
     def doubts(self) -> Array:
-        """What the threshold is compared with: P(unknown) / (P(unknown) + P(closest class)), by the method's numbers.
-
-        So at 0.5 the most probable of the N + 1 answers is given: a label where its class is more probable than
-        unknown. Where outlier scores only rank, it is these.
-        """
+        """P(unknown) / (P(unknown) + P(closest class)), compared with the threshold; or scores that only rank."""
         scores = self.outlier_scores
         if not self.is_probability:
             return scores
@@ -228,10 +220,7 @@ class Answers:
 
     @property
     def expected_precision(self) -> Any:
-        """The part of the labels that should be right, a number or [B]: nan without labels, None without probabilities.
-
-        Items whose class was given do not count.
-        """
+        """The part of the labels that should be right, or [B]: nan without labels, None without probabilities."""
         if self.p_closest is None:
             return None
         is_label = self._is_own_label
@@ -242,10 +231,7 @@ class Answers:
 
     @property
     def expected_precision_interval(self) -> np.ndarray | None:
-        """The interval that should hold the precision of labels four times in five, [2] or [B, 2]; nan without labels.
-
-        None where a method does not say how far it may be from what is expected.
-        """
+        """The interval that should hold the precision of labels four times in five, [2] or [B, 2], or None."""
         if self.p_closest is None or self.precision_spread is None:
             return None
         mean = np.asarray(self.expected_precision, np.float64)

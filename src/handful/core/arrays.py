@@ -122,11 +122,7 @@ def class_count(labels: Array) -> int:
 
 
 def products(a: Array, b: Array) -> Array:
-    """Inner products of each pair: [B, M, D] and [B, K, D] to [B, M, K].
-
-    In memory the longer of M and K is the inner axis: what follows sums and compares over few classes, and runs six
-    times as fast along many items.
-    """
+    """Inner products [B, M, D], [B, K, D] to [B, M, K]; in memory the longer of M and K is inner, six times as fast."""
     xp = array_namespace(a)
     if b.shape[-2] < a.shape[-2]:
         return xp.matrix_transpose(b @ xp.matrix_transpose(a))
@@ -139,10 +135,7 @@ def cosine_to(items: Array, prototypes: Array) -> Array:
 
 
 def squared_distances(a: Array, b: Array, a_squares: Array | None = None) -> Array:
-    """Squared Euclidean distances [B, M, D] and [B, K, D] to [B, M, K], through one product; never below 0.
-
-    `a_squares` is |a|^2 [B, M], for those who ask again and again with the same a.
-    """
+    """Squared Euclidean distances [B, M, D] and [B, K, D] to [B, M, K], never below 0; `a_squares` is |a|^2 [B, M]."""
     xp = array_namespace(a)
     if a_squares is None:
         a_squares = xp.vecdot(a, a)

@@ -262,11 +262,7 @@ def _read(path: str, changed: int, size: int) -> Base:
 
 
 class BaseArrays(Mapping[str, Any]):
-    """The arrays of a head, or the negatives, of the type of `like`; made when they are asked for.
-
-    Items, as the negatives, are prepared as the task is: [1, M, D], or [B, M, D] where what was learned from a task
-    prepares them.
-    """
+    """The arrays of a head, or the negatives, of the type of `like`; items are prepared as the task is."""
 
     def __init__(self, base: Base | None, name: str, state: Mapping[str, Array], like: Array) -> None:
         self.base, self.name, self.like = base, name, like

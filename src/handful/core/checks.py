@@ -43,20 +43,13 @@ def is_no_label(label: Any) -> bool:
 
 
 def column_names(x: Any) -> list[str] | None:
-    """The names of the columns of a frame; None for other features, and unless all names are strings.
-
-    >>> column_names(np.eye(2)) is None
-    True
-    """
+    """The names of the columns of a frame; None for other features, and unless all names are strings."""
     names = list(x.columns if hasattr(x, "to_numpy") and hasattr(x, "columns") else getattr(x, "column_names", ()))
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def same_columns(names: Sequence[str] | None, others: Sequence[str] | None) -> list[int] | None:
-    """The positions of `names` in `others`, which bring `others` into the same order; None if it has that order.
-
-    Raises ValueError if the names are not the same.
-    """
+    """The positions of `names` in `others` that reorder them, None for the same order; ValueError for other names."""
     if names is None or others is None or list(names) == list(others):
         return None
     if len(set(names)) == len(names) and sorted(names) == sorted(others):
@@ -73,16 +66,18 @@ def same_columns(names: Sequence[str] | None, others: Sequence[str] | None) -> l
 
 
 def as_features(x: Any, name: str, columns: Sequence[str] | None = None) -> Array:
-    """Check features and give them as a NumPy array or torch tensor, [n, D] or [B, n, D], floating.
-
-    columns: the names of the columns of the examples, if they have names. Those of another frame come into this order.
-    """
+    """Check features and give them as a floating array [n, D] or [B, n, D], with columns in this order."""
     try:
         if same_columns(columns, column_names(x)) is not None:
             x = x[columns] if hasattr(x, "to_numpy") else x.select(columns)  # pyarrow has only the second
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-    x = _dense(x, name) if is_torch_array(x) else _numeric(x, name)
+    if is_torch_array(x):
+        if "sparse" in str(x.layout):
+            raise TypeError(f"{name} is sparse: dense features are needed, call .to_dense() on it")
+        x = x.detach()  # a descent changes its parameters in place, no gradient passes it
+    else:
+        x = _numeric(x, name)
     if x.ndim == 1 and not len(x):
         raise ValueError(f"{name} is empty: it has no items")
     if x.ndim not in (2, 3):
@@ -168,10 +163,7 @@ def _read_texts(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def label_array(labels: Any) -> np.ndarray:
-    """Any sequence of labels as NumPy: ints, floats, or an object array of strings and None.
-
-    Among strings, the numbers -1 and -2 become None and "unknown", which mean the same.
-    """
+    """Any sequence of labels as ints, floats, or objects (strings, None), in which -1 and -2 are None and "unknown"."""
     try:
         values = to_numpy(labels)
     except ValueError as error:
@@ -250,10 +242,3 @@ def _numeric(x: Any, name: str) -> np.ndarray:
     if x.dtype.kind not in "biufc":
         raise ValueError(f"{name} has dtype {x.dtype}: numbers are needed")
     return np.asarray(x)
-
-
-def _dense(x: Array, name: str) -> Array:
-    """A torch tensor without its graph: a descent changes its parameters in place, no gradient passes it."""
-    if "sparse" in str(x.layout):
-        raise TypeError(f"{name} is sparse: dense features are needed, call .to_dense() on it")
-    return x.detach()

@@ -64,11 +64,7 @@ def _column(value: Any, scores: np.ndarray) -> np.ndarray:
 
 
 def threshold(scores: Array, kind: str, share: Any) -> Array:
-    """One threshold for each task [B], from the scores [B, Q] of its queries.
-
-    kind "probability": 0.5, where unknown is the likelier answer. kind "rank": only the order of scores means
-    something, so the `share` (a number, or one a task) of the pile with the highest scores is called unknown.
-    """
+    """One threshold a task [B] of scores [B, Q]: 0.5 for kind "probability"; for "rank" the top `share` is unknown."""
     xp = array_namespace(scores)
     if kind == "probability":
         return xp.full(scores.shape[:1], 0.5, dtype=scores.dtype, device=device(scores))
@@ -96,9 +92,6 @@ def at_share(scores: np.ndarray, share: float) -> float:
 def at_false_unknown(p_unknown: np.ndarray, rate: float, scores: np.ndarray | None = None) -> float:
     """The lowest threshold of the scores, or of P(unknown) [n], with at most `rate` of the knowns expected above it.
 
-    P(unknown) is taken at its word: the expected number of knowns among items that are called unknown is the sum of
-    1 - P.
-
     >>> at_false_unknown(np.array([0.9, 0.8, 0.1, 0.0]), 0.2)  # 0.3 of 2.2 expected knowns are above
     0.45
     """
@@ -116,10 +109,8 @@ def at_false_unknown(p_unknown: np.ndarray, rate: float, scores: np.ndarray | No
 def at_precision(p_right: Any, precision: float, is_label: Any = None) -> Any:
     """How likely a label must be right, at least, so that of all labels the part `precision` is expected to be right.
 
-    Labels are ordered by the probability [n] or [B, n] that they are right; `is_label` says which items may get one.
-    The longest beginning of that order is kept whose mean is not below `precision`; labels of one probability are kept
-    or set aside together. If no label can be kept, the answer is `precision` itself, which every further label would
-    have to reach alone.
+    The longest beginning of the labels (`is_label` says which), ordered by `p_right` [n] or [B, n], is kept whose mean
+    is not below `precision`; if there is none, the answer is `precision` itself.
 
     >>> at_precision(np.array([0.95, 0.6, 0.85, 0.4]), 0.8)  # the mean of the best three is 0.8
     0.5

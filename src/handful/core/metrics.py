@@ -21,9 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from handful.core.checks import UNKNOWN
 
 __all__ = [
-    "MeanAndHalfWidth", "accuracy", "aupr", "auroc", "calibration_error", "decision_figures", "false_unknown",
-    "figures", "label_precision", "mean_and_half_width", "open_set_balanced_accuracy", "oscr", "precision_at_recall",
-    "unknown_f1",
+    "accuracy", "aupr", "auroc", "calibration_error", "false_unknown", "figures", "label_precision",
+    "open_set_balanced_accuracy", "oscr", "precision_at_recall", "unknown_f1",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -31,13 +30,7 @@ Figure = Any  # a float for one task, [B] for a batch
 
 
 class MeanAndHalfWidth(NamedTuple):
-    """A mean and its 95 % interval, [mean - half_width_95, mean + half_width_95].
-
-    Parameters
-    ----------
-    mean, half_width_95 : float or array
-        The mean, and half the width of the interval.
-    """
+    """A mean and its 95 % interval, [mean - half_width_95, mean + half_width_95]."""
 
     mean: Any
     half_width_95: Any
@@ -242,24 +235,7 @@ def label_precision(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayLi
 
 
 def decision_figures(probabilities: ArrayLike, unknown: ArrayLike, truth: ArrayLike) -> dict[str, Figure]:
-    """What was decided: F1 of "unknown", balanced accuracy over the classes and unknown, knowns called unknown.
-
-    Each is defined without outliers too.
-
-    Parameters
-    ----------
-    probabilities : array [Q, N] or [B, Q, N]
-        P(class) of each query.
-    unknown : array [Q] or [B, Q] of bool
-        Whether each query was called unknown.
-    truth : array [Q] or [B, Q] of int
-        The class of each query, -1 for an outlier.
-
-    Examples
-    --------
-    >>> decision_figures([[0.9, 0.1], [0.4, 0.6]], np.array([False, True]), [0, 0])
-    {'unknown_f1': 0.0, 'balanced_accuracy': 0.5, 'false_unknown': 0.5}
-    """
+    """What was decided: F1 of "unknown", balanced accuracy over the classes and unknown, knowns called unknown."""
     (p, u, y), single = _tasks(probabilities=probabilities, unknown=unknown, truth=truth)
     results = {
         "unknown_f1": unknown_f1(u, y == UNKNOWN),
@@ -327,23 +303,7 @@ def calibration_error(p_unknown: ArrayLike, outlier: ArrayLike, bins: int = 15) 
 
 
 def mean_and_half_width(values: ArrayLike, axis: int | None = None) -> MeanAndHalfWidth:
-    """Mean and half the width of its 95 % interval, 1.96 sd / sqrt(n); nan values are left out.
-
-    `sd` is the sample standard deviation (divisor n - 1), so a single value has half-width nan.
-
-    Parameters
-    ----------
-    values : array
-        The values, such as a figure of each task.
-    axis : int, optional
-        Along which axis; by default over all values.
-
-    Examples
-    --------
-    >>> mean, half_width_95 = mean_and_half_width([0.0, 1.0, 2.0, 3.0, np.nan])
-    >>> print(f"{mean} +- {half_width_95:.3f}")
-    1.5 +- 1.265
-    """
+    """Mean and half the width of its 95 % interval, 1.96 sd / sqrt(n); nan values are left out."""
     x = np.asarray(values, dtype=np.float64)
     counted = ~np.isnan(x)
     n = counted.sum(axis, keepdims=True)
@@ -357,11 +317,7 @@ def mean_and_half_width(values: ArrayLike, axis: int | None = None) -> MeanAndHa
 
 
 def _sweep(scores: Array, *flags: Array, descending: bool = False) -> list[Array]:
-    """How many of each flag [B, Q] the threshold has passed, [B, Q + 1] counts from 0 to all.
-
-    Tied scores are passed together. Points inside a tie repeat the point before it instead of being
-    dropped: they have no width in a trapezoid, and the array stays rectangular without a loop.
-    """
+    """How many of each flag [B, Q] the threshold has passed, [B, Q + 1]; tied scores pass together."""
     order = np.argsort(scores, axis=-1)
     if descending:
         order = order[:, ::-1]

@@ -58,8 +58,6 @@ def prepare(
 ) -> Prepared:
     """Apply `steps` to support [B, S, D] and query [B, Q, D].
 
-    scale: whether features are brought to about 1 first, which keeps those of a usual size; None: if any are extreme.
-
     >>> s, q = np.array([[[1.0, 2.0]]]), np.array([[[3.0, 2.0]]])
     >>> prepare(s, q, "task, l2").query
     array([[[1., 0.]]])

@@ -77,10 +77,7 @@ class ColumnChoice:
 
 @dataclass(frozen=True)
 class Content:
-    """What a file of features holds, whatever its kind.
-
-    Columns have one value for each row: numbers, masked where one is missing; embeddings [n, D]; or objects.
-    """
+    """What a file holds: columns of numbers, masked where one is missing, of embeddings [n, D], or of objects."""
 
     columns: dict[str, NDArray]
     base_mean: Any = None
@@ -197,10 +194,7 @@ def _embeddings(column: NDArray, name: str) -> NDArray:
 def _feature_columns(
     columns: Mapping[str, NDArray], stored: Sequence[str] | None, choice: ColumnChoice
 ) -> tuple[list[str], list[str]]:
-    """The columns that are features, and columns of numbers that look like something else.
-
-    Features are what the user named, or what the file itself names (`stored`), or else all columns of numbers.
-    """
+    """The columns that are features (named by the user or the file, or all of numbers), and those set aside."""
     names = list(columns)
     chosen = choice.find_columns(names) if choice.columns is not None else None
     if chosen is None and not choice.exclude and stored is not None and set(stored) <= set(names):

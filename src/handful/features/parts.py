@@ -130,11 +130,11 @@ def write_mean(folder: Path, mean: NDArray | None) -> None:
 # ---- one part
 
 
-def write_part(table: FeatureTable, path: Path, note: dict[str, Any], mark: str = "") -> None:
-    """Write a part, completely or not at all. mark: a suffix for the name of the scratch file."""
+def write_part(table: FeatureTable, path: Path, note: dict[str, Any]) -> None:
+    """Write a part, completely or not at all."""
     file = io.BytesIO()
     write_rows(table, file, {NOTE_KEY: json.dumps(note).encode()})
-    write_whole(path, file.getbuffer(), mark)
+    write_whole(path, file.getbuffer())
 
 
 def read_note(path: Path) -> dict[str, Any] | None:

@@ -63,11 +63,7 @@ MIN_SERIES = 3  # columns of numbers called f0, f1, f2 are features
 
 
 def read_text_table(path: str | Path, *, text: str | None = None, label: str | None = None) -> FeatureTable:
-    """Read a .csv, .tsv, .jsonl (one JSON object in each line) or .parquet file of texts.
-
-    text, label: columns, by default found by their names and by how their cells look; `notes` say which. `texts` are ""
-    where a row has none; `others` has all columns; there are no features yet, [n, 0].
-    """
+    """Read a table of texts; `text` and `label` are columns, by default found by names and looks."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
@@ -346,10 +342,7 @@ def find_label_column(columns: Mapping[str, NDArray], text: str | None, label: s
 
 
 def holds_texts(columns: Mapping[str, NDArray], label: str | None = None) -> bool:
-    """Whether a table is one of texts, and not of features: it has a column that looks like language, and few numbers.
-
-    Columns of numbers that are called f0, f1, f2, ... are features, however few there are.
-    """
+    """Whether a table is one of texts: a column looks like language, and few are numbers, no f0, f1, f2."""
     looks = _looks(columns, label)
     numbers = [name for name, look in looks.items() if look.cells and look.numbers >= 0.5]
     series = Counter(stem for name in numbers if (stem := name.rstrip("0123456789")) != name)

@@ -76,11 +76,7 @@ def records(text: str, separator: str, blanks: bool = False) -> Iterator[tuple[i
 
 
 def parse(path: Path | str) -> list[tuple[str, NDArray]]:
-    """The names and cells of the columns of a CSV file in UTF-8; ValueError if it is damaged.
-
-    Short cells are kept as bytes [n], which take less memory than Python's texts: `texts_of` and `numbers_of` make
-    texts and numbers of a column.
-    """
+    """The names and cells of the columns of a UTF-8 CSV file; short cells stay bytes [n], which take less memory."""
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -140,11 +136,7 @@ def numbers_of(column: NDArray) -> NDArray | None:
 
 
 def read_table(path: Path | str) -> ColumnTable:
-    """Read a CSV file that handful wrote.
-
-    Columns of numbers become numbers. `path`, `label` and the other `TEXT_COLUMNS` stay text, even if all their cells
-    look like numbers.
-    """
+    """Read a CSV file that handful wrote: columns of numbers become numbers, but for the `TEXT_COLUMNS`."""
     table: dict[str, Any] = {}
     for name, column in parse(path):
         numbers = None if name in TEXT_COLUMNS else numbers_of(column)
@@ -156,10 +148,7 @@ def read_table(path: Path | str) -> ColumnTable:
 
 
 def write_table(table: Mapping[str, NDArray], path: Path | str, *, change: Callable[[str], str] = escape) -> None:
-    """Write columns; text and their names are escaped.
-
-    Text is quoted and numbers are not; a missing value is an empty cell.
-    """
+    """Write columns, with texts and names escaped and quoted; a missing value is an empty cell."""
     texts = [_cells(values, change) for values in table.values()]
     with Path(path).open("w", encoding="utf-8", newline="") as file:
         file.write(",".join(_quoted(change(name)) for name in table) + "\n")

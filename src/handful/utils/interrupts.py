@@ -76,10 +76,7 @@ def _hears_ctrl_c() -> bool:
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt as usual; a process that does not end soon after, or on a second one, is ended.
-
-    The C code of Python's signal handler wakes the thread that ends it, so it works whatever the main thread is doing.
-    """
+    """Ctrl-C raises KeyboardInterrupt; a process that does not end soon after, or on a second one, is ended."""
     if not _hears_ctrl_c() or os.name != "posix":
         yield
         return

@@ -69,10 +69,7 @@ def map_on_ray(
     address: str | None = None,
     until: ExitStack | None = None,
 ) -> Generator[Row, None, None]:
-    """Yield the answer of `worker(*arguments)`, made on the machines, for each row of work as they finish.
-
-    address: the cluster, by default this machine's cores. until: keeps the connection open for the next call.
-    """
+    """Yield the answer of `worker(*arguments)` for each row as they finish; `until` keeps the connection."""
     need()
     data = _quiet_data()
     if not rows:

@@ -16,10 +16,7 @@ from handful.utils.text import shortened
 def read_tensors(
     path: str | Path, key: str, otherwise: str, framework: str = "np"
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the header under `key` and the arrays. `otherwise` ends the error for a file without that header.
-
-    The library checks that arrays do not overlap and do not end after the file: they take no more memory than it.
-    """
+    """Return the header under `key` and the arrays; `otherwise` ends the error for a file without that header."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():  # opening a pipe would wait
@@ -47,8 +44,7 @@ def read_tensors(
 def check_arrays(arrays: Mapping[str, np.ndarray], axes: Mapping[str, str], sizes: dict[str, int]) -> None:
     """Raise ValueError unless arrays are finite numbers with these axes.
 
-    axes: for each array its axes, each a number or a letter, as in "1 N D". Equal letters are equal lengths. sizes: the
-    known lengths of letters; the other lengths are added to it.
+    axes: as in "1 N D", equal letters for equal lengths; those that are not in `sizes` are added to it.
 
     >>> check_arrays({"points": np.ones((1, 3, 8))}, {"points": "1 N D"}, {"N": 2})
     Traceback (most recent call last):

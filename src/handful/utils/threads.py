@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -18,15 +17,12 @@ def available_threads() -> int:
 
 def one_blas_thread() -> Any:
     """Return a context in which the BLAS uses one thread: threads over tasks already use all cores."""
-    controller = _blas(len(sys.modules))
-    return controller.limit(limits=1, user_api="blas") if controller else nullcontext()
+    return _blas(len(sys.modules)).limit(limits=1, user_api="blas")
 
 
 @lru_cache(1)
 def _blas(_modules: int) -> Any:
     """Find the BLAS libraries, again when more modules are loaded: SciPy brings its own BLAS."""
-    try:
-        from threadpoolctl import ThreadpoolController
-    except ImportError:  # pragma: no cover - scikit-learn brings it
-        return None
+    from threadpoolctl import ThreadpoolController
+
     return ThreadpoolController()

@@ -233,11 +233,6 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> np.
     return np.ndarray(shape, storage.dtype, storage, offset * storage.itemsize, steps)
 
 
-def _storage_in_pickle(data: Any) -> Any:
-    """The storage of a tensor in a plain pickle, where it is a file of the old format."""
-    return _content(io.BufferedReader(io.BytesIO(data)))
-
-
 def _encode(text: Any, encoding: Any) -> bytes:
     """Bytes as protocols write them that had none."""
     if type(text) is not str or encoding not in ("latin1", b"latin1"):
@@ -263,7 +258,7 @@ _FUNCTIONS: dict[str, Any] = {  # what a call of each name calls
     "torch._utils._rebuild_parameter": lambda tensor, *_: tensor,
     "torch.Size": lambda lengths=(): tuple(lengths),
     "torch.device": lambda *_: None,
-    "torch.storage._load_from_bytes": _storage_in_pickle,
+    "torch.storage._load_from_bytes": lambda data: _content(io.BufferedReader(io.BytesIO(data))),  # in the old format
 }
 _NAMED = {  # and names that are never called: of types, and of the factory of a defaultdict
     *STORAGES, "numpy.ndarray", "builtins.list", "builtins.tuple", "torch.float32", "torch.float64", "torch.float16",

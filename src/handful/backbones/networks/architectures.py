@@ -77,12 +77,7 @@ class ConvBlock(nn.Module):
 
 
 class ResNet12(nn.Module):
-    """ResNet-12 as few-shot learning uses it (Lee et al., 2019; Ye et al., 2020; Tian et al., 2020).
-
-    Four blocks of three 3x3 convolutions, each with batch normalisation and a leaky ReLU, a 1x1 convolution as
-    shortcut, and pooling by 2 at the end; then the mean over the map: 640 features at the published widths. In the last
-    two blocks, dropout removes whole squares of a channel (DropBlock, Ghiasi et al., 2018).
-    """
+    """ResNet-12 as few-shot learning uses it (Lee et al., 2019; Ye et al., 2020), with DropBlock in two blocks."""
 
     def __init__(self, channels: int = 3, widths: Sequence[int] = RESNET12_WIDTHS):
         super().__init__()
@@ -136,11 +131,7 @@ class ResidualBlock(nn.Module):
 
 
 def drop_block(x: Tensor, rate: float, block: int) -> Tensor:
-    """Set squares of side `block` to zero in each channel, about `rate` of the map, and scale up the rest.
-
-    Centres are drawn with gamma = rate / block^2 * (h w) / ((h - block + 1)(w - block + 1)) among the positions around
-    which a whole square fits. A map smaller than the square is dropped as a whole.
-    """
+    """Set squares of side `block` to zero in each channel, about `rate` of the map, and scale up the rest."""
     n, c, h, w = x.shape
     block = min(block, h, w)
     free = (h - block + 1) * (w - block + 1)

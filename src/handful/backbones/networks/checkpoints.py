@@ -21,7 +21,7 @@ import numpy as np
 from handful.backbones.networks import NETWORKS, build
 from handful.utils.extras import TORCH, need
 from handful.utils.text import one_line, shortened
-from handful.utils.unpickling import Damaged, Refused, load_torch
+from handful.utils.unpickling import load_plain
 
 if TYPE_CHECKING:
     from torch import nn
@@ -44,11 +44,7 @@ class Loaded:
 
 
 def load_network(path: str | Path, name: str | None = None, **options: Any) -> tuple[nn.Module, str, Loaded]:
-    """Return the network of a checkpoint in evaluation mode, its name, and how the file fits.
-
-    If there is no name, it is read from the file. `options` are for what the file cannot show. ValueError if parameters
-    are missing, have another shape, or belong to layers that the network does not have.
-    """
+    """Return the network of a checkpoint in evaluation mode, its name, and how it fits; `options` add what it lacks."""
     torch = need("torch", "a checkpoint", TORCH)
     states, about = _state_dicts(Path(path))
     state, names, options_of_shapes, layout, fit = _best_reading(path, states)
@@ -143,13 +139,9 @@ def _safetensors(path: Path) -> tuple[State, dict[str, Any]]:
 
 def _pickled(path: Path) -> Any:
     try:
-        return load_torch(path)
-    except Refused as error:
-        alone = ". Its author can save only the state dict: torch.save(model.state_dict(), ...)"
-        raise ValueError(
-            f"{path} cannot be read as a checkpoint of torch: it {error}; nothing of it was run"
-            + ("" if isinstance(error, Damaged) else alone)
-        ) from None
+        return load_plain(path, "its author can save only the state dict: torch.save(model.state_dict(), ...)")
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read as a checkpoint of torch: {error}") from None
 
 
 # ---- layouts: how published codes name the parameters of a network, and which options follow from the shapes.

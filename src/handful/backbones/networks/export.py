@@ -33,12 +33,7 @@ TRIAL_PICTURES = 2  # pictures that the graph is compared on
 def export_onnx(
     network: nn.Module, path: str | Path, preprocessing: Preprocessing, *, about: dict[str, Any] | None = None
 ) -> float:
-    """Write `network` to `path` (.onnx), and its preprocessing to a .json file next to it.
-
-    The graph takes any number of pictures of the size in `preprocessing`. `about` is stored in the file as JSON, to
-    record its origin. The graph is run before anything is written: ValueError if its features differ from torch's.
-    Returns the largest difference between the two, as a share of the largest feature.
-    """
+    """Write `network` to .onnx, if it gives torch's features, and preprocessing to .json; return the difference."""
     path = Path(path)
     shape = len(preprocessing.mean), *preprocessing.size
     if shape[0] != (takes := getattr(network, "channels", shape[0])):
