@@ -1,11 +1,6 @@
 """Results on disk: a small Parquet file for each (configuration, seed, block of tasks), written whole or not at all.
 
-    DIR/blocks/<configuration>/cell.json               the configuration, for people
-    DIR/blocks/<configuration>/seed0.tasks0-99.parquet
-
-A configuration is everything that determines a figure: the features, the protocol, the method and its parameters, and
-the code. So a run can use the results of another one, two runs can work at the same time, and a run that was killed can
-continue.
+A configuration is everything that determines a figure, so runs can share results, and continue after a kill.
 """
 
 from __future__ import annotations
