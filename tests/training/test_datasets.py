@@ -198,10 +198,6 @@ def test_mini_imagenet_by_its_lists_and_by_class_folders(tmp_path, rng):
         (lists / "split" / "val.csv").write_bytes(b"filename, label\n" + row)
         with pytest.raises(ValueError, match=message):
             read_pictures(lists, "miniimagenet")
-    for i in range(601):
-        (folders / "n01532829" / f"{i}.png").write_bytes(b"")
-    with pytest.raises(ValueError, match="601 pictures, and miniImageNet 600"):  # all of ImageNet
-        read_pictures(folders, "miniimagenet")
 
 
 @pytest.mark.parametrize("form", ["png", "npz"])

@@ -38,13 +38,6 @@ class Comparison:
             return True
         return False if self.difference + self.half_width < 0 else None
 
-    @property
-    def weight(self) -> float:
-        """The difference in units of the half-width: above 1 the comparison holds, below -1 it fails."""
-        if self.half_width > 0:
-            return self.difference / self.half_width
-        return 0.0 if self.holds is None else float(np.copysign(np.inf, self.difference))
-
     def __str__(self) -> str:
         return f"{self.what}: {self.difference:+.1f} ± {self.half_width:.1f}"
 
@@ -77,8 +70,8 @@ class Verdict:
 
     @property
     def narrowest(self) -> Comparison | None:
-        """The comparison that supports the statement least."""
-        return min(self.comparisons, key=lambda c: c.weight, default=None)
+        """The comparison that supports the statement least, by its difference in half-widths."""
+        return min(self.comparisons, key=lambda c: c.difference / max(c.half_width, 1e-12), default=None)
 
     def record(self) -> dict[str, Any]:
         """Return the statement with its comparisons as plain data for JSON."""
@@ -149,7 +142,10 @@ def _above(
 
 def _sweep(sweep: Results) -> list[Verdict]:
     columns = sweep.benchmark.columns
-    best = {figure: [_best_b(sweep, column, figure) for column in columns] for figure in FIGURES}
+    best = {
+        f: [max(GRID, key=lambda b: values(sweep, column, f"EOL (b={b})", f).mean()) for column in columns]
+        for f in FIGURES
+    }
     expected = [best_b(share) for share in (0.2, 0.5, 0.8)]
     words = [f"{TITLES[f]}: b = {', '.join(map(str, best_values))}" for f, best_values in best.items()]
     remark = f"Best b at {', '.join(columns)} outliers. " + "; ".join(words) + "."
@@ -159,11 +155,6 @@ def _sweep(sweep: Results) -> list[Verdict]:
         Verdict("The best b rises with the outlier share", [], remark, observed=rises),
         Verdict("The best b is about 0.3, 0.5 and 0.7 at 20, 50 and 80 % outliers", [], remark, observed=near),
     ]
-
-
-def _best_b(sweep: Results, column: str, figure: str) -> float:
-    means = {b: values(sweep, column, f"EOL (b={b})", figure).mean() for b in GRID}
-    return max(means, key=lambda b: means[b])
 
 
 def _ablation(ablation: Results) -> list[Verdict]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,22 +30,12 @@ BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, BLACK = COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#000000",
 )  # fmt: skip
 DASHES = ("-", "--", ":", "-.")
-PARADIGMS = {
-    "OOD": (BLACK, "^"), "FSL": (ORANGE, "s"), "FSL-T": (VERMILION, "D"), "OSFSL": (GREEN, "v"), "OSFSL-T": (BLUE, "o"),
-}  # fmt: skip
+PARADIGMS = {"OOD": BLACK, "FSL": ORANGE, "FSL-T": VERMILION, "OSFSL": GREEN, "OSFSL-T": BLUE}
+MARKERS = "os^vDP*X<>"  # of the methods of a paradigm, one after the other
 RATES = np.arange(101) / 100  # where curves are averaged; computed as k / n, so that equal shares compare as equal
-SIDES = ((1, 1), (1, -1), (-1, 1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1))
-PLACES = np.array(
-    [(away, *side) for away in (5, 9, 14, 20, 28, 38) for side in SIDES]
-)  # possible positions of a name around its point
 FIRST_STOPS = (0, 1, 2, 5)  # steps; after these every fifth step
 SHADE: dict[str, Any] = {"alpha": 0.18, "linewidth": 0}
 DPI = 150
-
-
-def available() -> bool:
-    """Whether matplotlib is installed."""
-    return find_spec("matplotlib") is not None
 
 
 def png(figure: Figure) -> bytes:
@@ -88,7 +77,7 @@ def sweep(results: Results) -> Figure:
 
 
 def scatter(results: Results) -> Figure:
-    """Draw a labelled point for each method, the mean over the kinds of tasks if there are several."""
+    """Draw a point for each method, named in the legend: the mean over the kinds of tasks if there are several."""
     columns = results.benchmark.columns
     means_table = table(results, columns[0] if len(columns) == 1 else None)
     figure, ((axes,),) = _panels(1, 1, (8, 5.5))
@@ -96,17 +85,16 @@ def scatter(results: Results) -> Figure:
         np.array([[getattr(row, attribute)[name] for name in ("accuracy", "auroc")] for row in means_table.rows])
         for attribute in ("means", "half_widths")
     )
-    drawn = {}
+    counts = dict.fromkeys(PARADIGMS, 0)
     for row, (x, y), (dx, dy) in zip(means_table.rows, means, halves, strict=True):
-        colour, marker = PARADIGMS[row.kind]
-        drawn[row.kind] = axes.errorbar(x, y, dy, dx, fmt=marker, color=colour, markersize=6, elinewidth=0.7)
+        marker = MARKERS[counts[row.kind] % len(MARKERS)]
+        counts[row.kind] += 1
+        axes.errorbar(x, y, dy, dx, marker, color=PARADIGMS[row.kind], elinewidth=0.7, label=f"{row.name}, {row.kind}")
     axes.set(xlabel="Accuracy, %", ylabel="AUROC, %")
     axes.grid(color="0.92")
     axes.margins(0.08)
-    kinds = [kind for kind in PARADIGMS if kind in drawn]
     figure.suptitle(f"{means_table.title}\n{results.features}, {results.seeds * results.tasks:,} tasks", fontsize=11)
-    figure.legend([drawn[kind] for kind in kinds], kinds, loc="outside right center", title="Paradigm", frameon=False)
-    _label(axes, [row.name for row in means_table.rows], means, halves)
+    figure.legend(loc="outside right center", frameon=False, fontsize=8)
     return figure
 
 
@@ -177,7 +165,7 @@ def gallery(
     seed: int = 0,
 ) -> dict[str, Figure]:
     """Return figures by file name: "curves" of all methods, "histograms-<method>" of each, "optimisation" of EOL."""
-    need()  # before any task is solved
+    extras.need("matplotlib", "a picture", extras.PLOTS)  # before any task is solved
     episodes = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=tasks)
     words = f"{features.name}, {_size(protocol)}, {tasks:,} tasks"
     scores, histograms = {}, {}
@@ -196,14 +184,9 @@ def gallery(
 # Helpers
 
 
-def need() -> None:
-    """Raise ImportError with the install command if matplotlib is missing."""
-    extras.need("matplotlib", "a picture", extras.PLOTS)
-
-
 def _panels(rows: int, columns: int, size: tuple[float, float], sharex: bool = False) -> tuple[Figure, np.ndarray]:
     """Return an empty figure and its axes [rows, columns]."""
-    need()
+    extras.need("matplotlib", "a picture", extras.PLOTS)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -235,32 +218,6 @@ def _roc(scores: np.ndarray, outlier: np.ndarray) -> np.ndarray:
         if o.any() and not o.all():
             rates[i] = np.interp(RATES, *roc_curve(o, s, drop_intermediate=False)[:2])
     return rates
-
-
-def _label(axes: Axes, names: Sequence[str], centres: np.ndarray, halves: np.ndarray) -> None:
-    """Write each name next to its point, where it covers least of the drawing. centres and halves are [n, 2]."""
-    figure: Any = axes.figure
-    figure.draw_without_rendering()  # the axes get their final place
-    point, frame = figure.dpi / 72, axes.get_window_extent().extents  # in pixels, as everything below
-    at = axes.transData.transform(centres)
-    reach = axes.transData.transform(centres + halves) - at
-    bars = [np.hstack([at - d, at + d]) for d in (4 * point, reach * (1, 0) + point, reach * (0, 1) + point)]
-    taken = np.vstack(bars)  # [., 4] left, bottom, right, top of markers and bars, then of names
-    for name, centre, place in zip(names, centres, at, strict=True):
-        if np.isnan(place).any():
-            continue
-        line = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.5}
-        text = axes.annotate(name, centre, (0, 0), textcoords="offset points", fontsize=8, arrowprops=line)
-        half = np.array(text.get_window_extent().size) / 2
-        middle = place + PLACES[:, 1:] * (half + PLACES[:, :1] * point * (1, 0.6))
-        low, high = middle - half, middle + half  # [places, 2]
-        outside = np.maximum(frame[:2] - low, 0) + np.maximum(high - frame[2:], 0)
-        sides = np.minimum(high[:, None], taken[:, 2:]) - np.maximum(low[:, None], taken[:, :2])
-        overlap = np.nan_to_num(np.maximum(sides, 0)).prod(axis=-1).sum(axis=-1)  # NaN: no bar and no point
-        best = np.argmin(overlap + 1000 * outside.sum(axis=1) + 4 * point * PLACES[:, 0])
-        text.set_position(tuple((low[best] - place) / point))
-        text.set_in_layout(False)
-        taken = np.vstack([taken, np.r_[low[best], high[best]]])
 
 
 def _size(protocol: Protocol) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from handful.bench.store import disk_errors_in_words
 from handful.bench.tables import Table, tables, write_csv, write_json, write_markdown
 from handful.core.base import Base
 from handful.features import FeatureTable, Protocol, digits
+from handful.utils.extras import PLOTS, need
 from handful.utils.files import write_whole
 
 NAMES = (*BENCHMARKS, "claims")
@@ -96,7 +98,7 @@ def perform(
     if name == "ablation" and methods:
         raise ValueError("ablation is about EOL alone: leave --methods out")
     if plots:
-        pictures.need()  # checked before the run, not after hours
+        need("matplotlib", "a picture", PLOTS)  # checked before the run, not after hours
     protocol = protocol or Protocol()
     benchmarks = _benchmarks(name, methods, protocol)
     if against:
@@ -158,7 +160,7 @@ def _write(outcome: Outcome, folder: Path, command: str | None) -> None:
         }
     contents = {suffix: text.encode() for suffix, text in texts.items()}
     draws = {"sweep-b": pictures.sweep, "balanced": pictures.scatter, "imbalanced": pictures.scatter}
-    if outcome.name in draws and pictures.available():
+    if outcome.name in draws and find_spec("matplotlib") is not None:
         contents["png"] = pictures.png(draws[outcome.name](first))
     for suffix, content in contents.items():
         path = folder / f"{outcome.name}.{suffix}"

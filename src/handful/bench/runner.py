@@ -1,9 +1,4 @@
-"""The runner: every contender on the same tasks, block by block, in one or more processes.
-
-The results do not depend on the number of processes: a block is always the same one hundred tasks, and one thread
-solves a task. joblib starts the processes. They do not run the caller's script, so it needs no `__main__` guard. The
-methods that it registered are sent to them.
-"""
+"""The runner: every contender on the same tasks, block by block; the number of processes changes no result."""
 
 from __future__ import annotations
 

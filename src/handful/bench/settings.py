@@ -1,11 +1,4 @@
-"""The benchmarks: which methods run on which kinds of tasks. A benchmark is a list of cells, one for each pair.
-
-balanced     as many outliers as knowns
-imbalanced   three ratios of knowns to outliers, 25 + 5, 15 + 15 and 5 + 25 queries of each class
-sweep-b      EOL over a grid of b at 20, 50 and 80 % outliers, compared with OSTIM and OSLO
-ablation     EOL with and without eta and delta at 20, 50 and 80 % outliers
-claims       all of these, and the statements of the paper about them
-"""
+"""The benchmarks: which methods run on which kinds of tasks. A benchmark is a list of cells, one for each pair."""
 
 from __future__ import annotations
 

@@ -1,16 +1,10 @@
 """Results on disk: a small Parquet file for each (configuration, seed, block of tasks), written whole or not at all.
 
-    DIR/blocks/<configuration>/cell.json               the configuration, for people
-    DIR/blocks/<configuration>/seed0.tasks0-99.parquet
-
-A configuration is everything that determines a figure: the features, the protocol, the method and its parameters, and
-the code. So a run can use the results of another one, two runs can work at the same time, and a run that was killed can
-continue.
+A configuration is everything that determines a figure, so runs can share results, and continue after a kill.
 """
 
 from __future__ import annotations
 
-import ast
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,7 +13,6 @@ from dataclasses import asdict, dataclass
 from errno import EIO
 from functools import cache
 from hashlib import blake2b
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -34,7 +27,7 @@ from handful.utils.extras import need_pyarrow
 from handful.utils.files import write_whole
 
 BLOCK_TASKS = 100  # tasks
-MEASURING = ("handful.solving.solve", "handful.solving.solver", "handful.core.metrics", "handful.features.episodes")
+ROOMS = ("core", "engines", "features", "methods", "solving")  # whose code decides a figure
 
 
 @dataclass(frozen=True)
@@ -161,55 +154,22 @@ def fingerprint(features: FeatureTable) -> str:
 
 
 def code_of(name: str) -> str:
-    """Return a digest of the files behind a method's figures: its modules, the measuring code, what these import.
-
-    A method that was defined in an interactive session has no file: then the digest is different each time.
-    """
-    modules = [*(part.solve.__module__ for part in get_solver(name).parts.values()), *MEASURING]
-    files: set[Path] = set()
-    todo = [(one, getattr(sys.modules.get(one), "__file__", None) or _source(one)) for one in modules]
-    if any(file is None or not Path(file).is_file() for _, file in todo):
-        return uuid4().hex
-    while todo:
-        module, file = todo.pop()
-        file = Path(str(file))
-        if file in files or file.suffix != ".py":
+    """Return a digest of the rooms of handful that decide a figure, and of the folder of a method of one's own."""
+    files = list(_rooms())
+    for module in {part.solve.__module__ for part in get_solver(name).parts.values()}:
+        if module.startswith("handful."):
             continue
-        files.add(file)
-        for used in _imports(file, module):
-            near = used.split(".")[0] in ("handful", module.split(".")[0])  # of the same package
-            source = _source(used) if near or "." not in used else None
-            if source is not None and (near or source.parent == file.parent):
-                todo.append((used, source))
+        file = getattr(sys.modules.get(module), "__file__", None)
+        if file is None or not Path(file).is_file():
+            return uuid4().hex  # of an interactive session: nobody can say whether it is the same
+        files += sorted(Path(file).parent.glob("*.py"))
     hasher = blake2b(digest_size=10)
-    for file in sorted(files, key=lambda f: (f.name, f)):
-        hasher.update(file.name.encode() + file.read_bytes())
+    for path in files:
+        hasher.update(path.name.encode() + path.read_bytes())
     return hasher.hexdigest()
 
 
 @cache
-def _imports(file: Path, name: str) -> tuple[str, ...]:
-    """Return the imported names, which may be modules; relative imports start from `name`."""
-    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    names = []
-    for node in ast.walk(ast.parse(file.read_bytes())):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            home = ".".join([*above, *filter(None, [node.module])])
-            names += [home, *(f"{home}.{alias.name}" for alias in node.names)]
-    return tuple(names)
-
-
-@cache
-def _source(name: str) -> Path | None:
-    """Return the file of a module without importing it; only its parent packages are imported."""
-    parent = name.rpartition(".")[0]
-    if parent and getattr(_source(parent), "name", None) != "__init__.py":
-        return None
-    try:
-        spec = find_spec(name)
-    except (ImportError, ValueError):  # it is the main script
-        return None
-    return Path(spec.origin) if spec and spec.origin and Path(spec.origin).is_file() else None
+def _rooms() -> tuple[Path, ...]:
+    here = Path(handful.__file__).parent
+    return tuple(file for room in ROOMS for file in sorted((here / room).rglob("*.py")))

@@ -2,13 +2,8 @@
 
     z = (f(x) - m) / |f(x) - m|,  loss = head.loss(head.score(z of the examples, z of the queries))
 
-f is the network. Its batch normalisations keep their statistics (evaluation mode), and nothing is dropped, so that f is
-the function that is exported later. Pictures are not augmented, which is faster; a short trial on Omniglot showed no
-clear difference. m is the mean feature of base pictures; it is measured again at each validation.
-
-The start is the network of the best epoch, with a head that has already learned on its fixed features. So a gain is
-what the head cannot learn alone. Validation on held-out classes chooses the best step. The start is one of the choices:
-if nothing is gained, the network stays as it was.
+f is the network in evaluation mode, as it is exported later; m is the mean feature of base pictures, measured again at
+each validation. The start, with a head that learned on fixed features, is one of the choices of the best step.
 """
 
 from __future__ import annotations

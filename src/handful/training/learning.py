@@ -1,11 +1,6 @@
 """The loop of everything that is learned: steps, validations, the best step, and the state on disk.
 
-A `Stage` is a backbone, a head, or both together. It says how to make a step and how to validate; `learn` does the
-rest. All random numbers of a step depend only on the seed and the number of the step, so the tensors of a stage and the
-moments of its optimiser are all that the next step depends on: learning that was interrupted ends with the same arrays
-as without a break.
-
-The state of several stages is one safetensors file, replaced as a whole: a kill never damages it.
+Random numbers depend only on the seed and the number of the step: what was interrupted ends with the same arrays.
 """
 
 from __future__ import annotations

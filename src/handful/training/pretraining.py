@@ -1,20 +1,10 @@
-"""From pictures of base classes to a backbone: train, validate, keep the best epoch, write the files.
-
-If the settings name a head, it is trained together with the network after the best epoch (`joint_training`).
-
-checkpoint.safetensors      the state of the training; the same call continues from it
-history.jsonl               a row for each epoch, and for each validation of the joint training
-weights.safetensors         the weights of the network, with the names of torch
-model.onnx, model.json      the backbone: pictures to features without torch
-model.base.safetensors      the mean of the base classes, and the heads of methods that learn from them
-card.md                     what it is and how to make it again
-"""
+"""From pictures of base classes to a backbone: train, validate, keep the best epoch, write the files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b, sha256
@@ -26,6 +16,7 @@ import numpy as np
 
 import handful
 from handful.backbones.preprocessing import Preprocessing
+from handful.core.base import Base
 from handful.training.datasets import PictureSet
 from handful.training.heads.learned_base import DEFAULT_HEADS, check_heads, learn_base
 from handful.training.heads.trainer import known_classes
@@ -125,7 +116,13 @@ def pretrain(
         known_classes(learning.labels, None if held_out is None else held_out.labels, pictures.name)
     made_from = settings.plain() | {"pictures": digest(learning), "validation": digest(held_out)}
     folder.mkdir(parents=True, exist_ok=True)
-    with locked_folder(folder), _reproducibly(threads or available_threads()), curves(folder, tensorboard) as draw_row:
+    with locked_folder(folder), _reproducibly(threads or available_threads()), ExitStack() as stack:
+        writer: Any = None
+        if tensorboard:
+            need("tensorboard", "curves", "tensorboard")
+            from torch.utils.tensorboard import SummaryWriter
+
+            writer = stack.enter_context(SummaryWriter(str(folder / "tensorboard")))
         learner = Learner(settings, learning, held_out, made_from, device)
         stages: list[Stage] = [learner]
         joint: JointTraining | None = None
@@ -134,7 +131,8 @@ def pretrain(
         def on_validation(row: dict[str, Any]) -> None:
             rows = [json.dumps(one) + "\n" for stage in stages for one in stage.reached.rows]
             write_whole(folder / "history.jsonl", "".join(rows).encode())
-            draw_row(row, row["epoch"] if joint is None else row["tasks"])
+            for name, value in row.items() if writer else ():
+                writer.add_scalar(name, value, row["epoch"] if joint is None else row["tasks"])
             on_epoch(row)
 
         learn(learner, checkpoint, partial(progress, "training"), on_validation)
@@ -192,6 +190,7 @@ def _finish(
     report = None if joint is None else joint.report()
     validation = "of the split val" if "val" in pictures.splits else "held out of its base classes"
     facts = {
+        "settings": settings, "together": report,
         "data": learner.pictures, "digest": digest(learner.pictures), "classes": learner.n_classes,
         "held_out": 0 if learner.held_out is None else len(learner.held_out.classes), "validation": validation,
         "side": learner.pixels.shape[1], "dimension": features.dimension, "command": command,
@@ -199,7 +198,7 @@ def _finish(
         "threads": torch.get_num_threads(), "python": python_version(), "torch": torch.__version__,
     }  # fmt: skip
     card = folder / "card.md"
-    card.write_text(_card(settings, facts, best, base.about["heads"], report, files.values()), "utf-8")
+    card.write_text(_card(facts, best, base, files.values()), "utf-8")
     return Trained(folder, learner.reached.best, seconds, files | {"card": card}, report)
 
 
@@ -274,28 +273,6 @@ def _reproducibly(threads: int) -> Iterator[None]:
         torch.use_deterministic_algorithms(before[1])
 
 
-# ---- curves
-
-
-@contextmanager
-def curves(folder: Path, wanted: bool) -> Iterator[Callable[[Mapping[str, Any], int], None]]:
-    """Yield the function that draws rows of figures in TensorBoard, or does nothing."""
-    if not wanted:
-        yield lambda row, step: None
-        return
-    need("tensorboard", "curves", "tensorboard")
-    from torch.utils.tensorboard import SummaryWriter
-
-    with SummaryWriter(str(folder / "tensorboard")) as writer:
-
-        def draw_row(row: Mapping[str, Any], step: int) -> None:
-            for name, value in row.items():
-                if isinstance(value, int | float):
-                    writer.add_scalar(name, value, step)
-
-        yield draw_row
-
-
 # ---- the model card
 
 CARD = """# {settings.network} trained on {data.name}
@@ -346,15 +323,9 @@ held-out classes, which chose the step. Before: the head had learned on fixed fe
 """
 
 
-def _card(
-    settings: Settings,
-    facts: dict[str, Any],
-    best: Mapping[str, Any],
-    heads: Mapping[str, Any],
-    together: Mapping[str, Any] | None,
-    files: Iterable[Path],
-) -> str:
+def _card(facts: dict[str, Any], best: Mapping[str, Any], base: Base, files: Iterable[Path]) -> str:
     """Return the model card as Markdown: what it is, which data it was trained on, how to train it again."""
+    settings, together, heads = facts["settings"], facts["together"], base.about["heads"]
     figures = [
         f"| {shots}-shot | {best[f'accuracy_{shots}']:.2f} | {best[f'auroc_{shots}']:.2f} |"
         for shots in (1, 5)
@@ -373,7 +344,7 @@ def _card(
         joint = JOINT.format(kept=kept, rate=settings.together_rate, **together)
     digests = [(file, sha256(file.read_bytes()).hexdigest()) for file in files]
     return CARD.format(
-        **facts, settings=settings, joint=joint, pictures=len(facts["data"]), version=handful.__version__,
+        **facts, joint=joint, pictures=len(facts["data"]), version=handful.__version__,
         plural="" if facts["threads"] == 1 else "s",
         options=", ".join(f"{k} {v}" for k, v in settings.options.items()) or "as published",
         figures=_table(

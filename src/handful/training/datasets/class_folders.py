@@ -1,7 +1,4 @@
-"""Data sets as class folders, or as folders with lists of pictures.
-
-The split of a class is that of the paper, that of the user's own file, or the folder that the class folder is in.
-"""
+"""Data sets as class folders, or as folders with lists of pictures."""
 
 from __future__ import annotations
 
@@ -31,7 +28,6 @@ INSIDE = {  # subfolders that may hold the class folders
 }
 CUB_CLASS = re.compile(r"\d{3}\.\w+")
 WNID = re.compile(r"n\d{8}")
-MINI_PICTURES = 600  # of each class
 MAX_LIST_BYTES = 2**28  # of a list of pictures: some millions
 
 
@@ -43,7 +39,10 @@ def read_split_file(path: Path) -> dict[str, str]:
         if path.suffix.lower() == ".json":
             pairs = [(str(name), word) for word, names in parse_json(text, "it").items() for name in names]
         else:
-            pairs = [_pair(line, cells) for line, cells in records(text, ",") if any(cells)]
+            lines = [(line, cells) for line, cells in records(text, ",") if any(cells)]
+            if wrong := [(line, len(cells)) for line, cells in lines if len(cells) != 2]:
+                raise ValueError("line {} has {} cells: two are needed, class,split".format(*wrong[0]))
+            pairs = [(name.strip(), word.strip()) for _, (name, word) in lines]
         for name, word in pairs[1:] if pairs[:1] == [("class", "split")] else pairs:
             split = NAMES.get(word.lower())
             if split is None:
@@ -57,12 +56,6 @@ def read_split_file(path: Path) -> dict[str, str]:
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path} cannot be used as splits: {error}") from None
     return splits
-
-
-def _pair(line: int, cells: list[str]) -> tuple[str, str]:
-    if len(cells) != 2:
-        raise ValueError(f"line {line} has {len(cells)} cells: two are needed, class,split")
-    return cells[0].strip(), cells[1].strip()
 
 
 # ---- class folders
@@ -131,11 +124,6 @@ def read_class_folders(path: Path, dataset: str, own_splits: dict[str, str] | No
             )
         pictures, passed = find_pictures(folder, within=path)
         skipped += passed
-        if dataset == "miniimagenet" and len(pictures) > MINI_PICTURES:
-            raise ValueError(
-                f"{folder} has {len(pictures)} pictures, and miniImageNet {MINI_PICTURES} of each class: this is all "
-                "of ImageNet. Put train.csv, val.csv and test.csv, that list its pictures, into the folder"
-            )
         files[split] += [(name, picture) for picture in pictures]
     if own_splits and (absent := sorted(set(own_splits) - {name for _, name, _ in folders})):
         raise ValueError(f"the split file names class {absent[0]!r}, but {root} has no folder of that name")

@@ -1,8 +1,4 @@
-"""Join the parts of a data set. Threads decode the pictures, and large sets are cached in the cache folder.
-
-The cache holds one .npy file for each list of files and preparation, which is memory-mapped, and a .json file with the
-skipped pictures. Both are written whole. Nothing is deleted automatically: delete `pictures` in the cache folder.
-"""
+"""Join the parts of a data set. Threads decode the pictures, and large sets are cached in the cache folder."""
 
 from __future__ import annotations
 
@@ -63,7 +59,7 @@ def gather(
     splits = np.repeat([part.split for part in parts], [len(part.labels) for part in parts])
     if not len(labels):
         raise ValueError(f"{name}: no picture was found")
-    shape = (len(labels), *_shape(how))
+    shape = (len(labels), *how.size, len(how.mean))
     bad: dict[int, Skipped] = {}  # by row
     blocks = _blocks(parts, how, bad, progress)
     has_encoded = any(part.is_encoded for part in parts)
@@ -81,15 +77,11 @@ def gather(
     )  # fmt: skip
 
 
-def _shape(how: Preprocessing) -> tuple[int, int, int]:
-    return *how.size, len(how.mean)
-
-
 def _blocks(
     parts: Sequence[Part], how: Preprocessing, bad: dict[int, Skipped], progress: Progress
 ) -> Iterator[np.ndarray]:
     """Yield blocks of prepared pictures, [k, size, size, C]. Pictures that cannot be read are added to `bad`."""
-    shape = _shape(how)
+    shape = (*how.size, len(how.mean))
     whole = replace(how, crop=None)  # for pictures of that size; those of arrays were cropped before
 
     def prepared(picture: str | bytes | np.ndarray, name: str) -> np.ndarray | BadPicture:

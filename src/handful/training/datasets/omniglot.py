@@ -1,8 +1,4 @@
-"""Omniglot: drawn characters of many alphabets, "background" to learn from (base) and "evaluation" (novel).
-
-It is read as published, as two folders or two zip files of Alphabet/characterNN/*.png, or as one .npz with `packed`
-(numpy.packbits of each 105 x 105 drawing, ink 1), `labels` (Alphabet/characterNN) and `split`.
-"""
+"""Omniglot, as published (folders or zip files of Alphabet/characterNN/*.png), or as one .npz of packed drawings."""
 
 from __future__ import annotations
 

@@ -130,12 +130,7 @@ def recognise(path: Path) -> str:
 
 
 def check_copy(path: Path, name: str | None = None, *, progress: Progress) -> dict[str, Any]:
-    """Compare a copy of a data set, unpacked or as an archive, with what was published.
-
-    `archives` says for each archive whether its MD5 is the published one. If the copy is unpacked, there is also what
-    `PictureSet.describe` gives, skipped files as `passed_over`, and in `as_published` for each split, whether it has as
-    many classes and pictures as were published (None where no such numbers are known).
-    """
+    """Compare a copy of a data set, unpacked or as an archive, with what was published."""
     archives = {}
     for info in list_datasets() if name is None else [dataset_info(name)]:
         for archive, digest in info.archives.items():

@@ -1,8 +1,4 @@
-"""What a head is while it is learned, the tasks that it learns from, and the losses that several heads use.
-
-A file in this folder defines one head: `start` gives its first arrays, `score` scores queries with the functions of the
-method itself, and `loss` is minimised. `HEAD` puts them together; `learned_base.HEADS` lists all of them.
-"""
+"""What a head is while it is learned, the tasks that it learns from, and the losses that several heads use."""
 
 from __future__ import annotations
 

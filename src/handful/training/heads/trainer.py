@@ -1,9 +1,4 @@
-"""Learning on tasks that are drawn from base classes.
-
-A step draws many tasks of random base classes, scores them with the functions that the method itself uses, and follows
-the gradient of the loss. Some base classes are held out, and tasks of these choose the best step. The start is one of
-the choices: a head that learns nothing useful stays there.
-"""
+"""Learning on tasks that are drawn from base classes; tasks of held-out classes choose the best step, or the start."""
 
 from __future__ import annotations
 
