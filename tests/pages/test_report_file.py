@@ -15,10 +15,10 @@ from reports import NAN, NASTY, PICTURE, a_report, item
 
 from handful.core.answers import Answers
 from handful.features import FeatureTable
-from handful.report import make_report, png, write
-from handful.report.contents import MAX_REPORT_ITEMS
-from handful.report.html_page import render
+from handful.report.contents import MAX_REPORT_ITEMS, make_report
+from handful.report.html_page import render, write
 from handful.report.plane import on_plane
+from handful.report.thumbnails import png
 from handful.solving.groups import Group as GroupOfUnknowns
 
 

@@ -77,20 +77,7 @@ def render(report: Report) -> str:
 
 
 def write(path: str | os.PathLike[str], report: Report) -> Path:
-    """Write the page of a report.
-
-    Parameters
-    ----------
-    path : path
-        The .html file. Folders that are missing are created. An earlier page stays complete if writing fails.
-    report : Report
-        What to show.
-
-    Returns
-    -------
-    Path
-        The file.
-    """
+    """Write the page of a report; an earlier page stays complete if writing fails."""
     page = render(report).encode("utf-8")  # before anything on disk is touched
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,9 +88,7 @@ def write(path: str | os.PathLike[str], report: Report) -> Path:
 def write_measured(path: Path, document: Mapping[str, Any]) -> None:
     """Put what a check measured into a report: the page shows it instead of what was expected.
 
-    document: "answers" and "items" (how many answers were given, about how many items), "sentences" (the first says how
-    many labels are right), "precision", "share", "missed" and for each class an entry in "by_class", each with "value",
-    "low" and "high" as fractions; and "made", when it was. ValueError if the file is no report of this version.
+    document: what `handful check --json` prints as "checked"; and "made", when it was.
     """
     block = safe_json(_shown(document)).encode("ascii")
     page = path.read_bytes()
@@ -191,10 +176,9 @@ def _expected(labels: ExpectedLabels | None) -> list[Any] | None:
 
 
 def _group(group: Group) -> list[Any]:
-    words = [*group.part_words, *[()] * (len(group.parts) - len(group.part_words))]
     parts = [
-        [int(size), list(map(int, items)), ", ".join(map(printable, own[:WORDS_IN_NAME]))]
-        for (size, items), own in zip(group.parts, words, strict=False)
+        [int(size), list(map(int, items)), ", ".join(map(printable, words[:WORDS_IN_NAME]))]
+        for size, items, words in group.parts
     ]
     items, speaking = list(map(int, group.items)), list(map(printable, group.words))
     return [printable(group.name), int(group.size), items, parts, speaking]
@@ -221,9 +205,7 @@ def _picture(item: Item) -> str | None:
         return None
     data = bytes(item.thumbnail)
     if not data.startswith((JPEG, PNG)):
-        raise ValueError(
-            f"item {item.name!r}: its thumbnail is neither a JPEG nor a PNG; handful.report.png(array) makes a PNG"
-        )
+        raise ValueError(f"item {item.name!r}: its thumbnail is neither a JPEG nor a PNG")
     return b64encode(data).decode("ascii")
 
 
@@ -238,16 +220,7 @@ def _hash(code: str) -> str:
 
 
 def page_texts(texts: Sequence[str]) -> tuple[list[str], dict[int, int]]:
-    """The texts as the page shows them, and the whole lengths of those that are cut, by their places.
-
-    If all texts together are too long for one page, they are cut shorter.
-
-    Examples
-    --------
-    >>> texts, lengths = page_texts(["short", "long " * 10_000])
-    >>> texts[0], len(texts[1]), lengths
-    ('short', 20000, {1: 50000})
-    """
+    """The texts as the page shows them, and the whole lengths of those that are cut, by their places."""
     is_too_long = sum(min(len(text), MAX_TEXT_CHARACTERS) for text in texts) > MAX_PAGE_CHARACTERS
     limit = MAX_PAGE_CHARACTERS // len(texts) if is_too_long else MAX_TEXT_CHARACTERS
     lengths = {n: len(text) for n, text in enumerate(texts) if len(text) > limit}

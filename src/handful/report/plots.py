@@ -217,11 +217,7 @@ def _map(
 
 
 def far_apart(places: np.ndarray, distance: float, most: int) -> list[int]:
-    """Some of the points [n, 2], at most so many, no two of them closer than `distance` in both directions.
-
-    >>> far_apart(np.array([[0.0, 0.0], [0.1, 0.1], [2.0, 0.0]]), 1.0, 9)
-    [2, 0]
-    """
+    """Some of the points [n, 2], at most so many, no two of them closer than `distance` in both directions."""
     chosen: list[int] = []
     for k in np.random.default_rng(0).permutation(len(places)).tolist():
         if len(chosen) < most and (np.abs(places[chosen] - places[k]).max(axis=1) >= distance).all():

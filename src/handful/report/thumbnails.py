@@ -13,24 +13,7 @@ if TYPE_CHECKING:
 
 
 def png(array: Any) -> bytes:
-    r"""An array as a PNG.
-
-    Parameters
-    ----------
-    array : array [H, W] or [H, W, 3]
-        A grey or colour picture. Bytes (uint8) are taken as they are; other numbers are stretched, so that the lowest
-        becomes 0 and the highest 255.
-
-    Returns
-    -------
-    bytes
-        The content of a .png file.
-
-    Examples
-    --------
-    >>> png([[0.0, 1.0], [1.0, 0.0]])[:4]
-    b'\x89PNG'
-    """
+    """An array [H, W] or [H, W, 3] as a PNG; numbers that are no bytes are stretched to 0 to 255."""
     from PIL import Image
 
     pixels = np.asarray(array)
