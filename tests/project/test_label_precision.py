@@ -8,7 +8,7 @@ from piles import assert_refused
 
 from handful import load
 from handful.features import FeatureTable, digits, write
-from handful.project import label_items, predict_items
+from handful.project.labelling import label_items, predict_items
 
 NAMES = np.array(["zero", "one", "two", "three", "four"])
 

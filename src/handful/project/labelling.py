@@ -318,31 +318,7 @@ def _spread(
 
 
 def predict_items(model: FewShotClassifier, items: FeatureTable, precision: float | None = None) -> Labelled:
-    """Label new items with a model that was fitted before: each item separately; the model does not change.
-
-    Parameters
-    ----------
-    model : FewShotClassifier
-        A fitted model, as `handful.load` gives it.
-    items : FeatureTable
-        The items, from the backbone that the model was fitted with.
-    precision : float, optional
-        Keep only as many labels as this part of them should be right, instead of what the model does.
-
-    Returns
-    -------
-    Labelled
-        The answer for each item. P(unknown) is calibrated to the pile that the model was fitted to.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> cats, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(2))
-    >>> examples = FeatureTable(np.concatenate([cats[:3], hens[:3]]), ["cat"] * 3 + ["hen"] * 3)
-    >>> model = label_items(examples, FeatureTable(np.concatenate([cats[3:5], hens[3:5]]))).model
-    >>> predict_items(model, FeatureTable(hens[-1:])).closest.tolist()
-    ['hen']
-    """
+    """Label new items with a model that was fitted before: each item separately; the model does not change."""
     if items.features.shape[1] != model.n_features_in_:
         raise ValueError(
             f"the model knows items of {model.n_features_in_} features, these have {items.features.shape[1]}: "
@@ -396,8 +372,6 @@ def decide_pile(
     if unknown_rate is not None:
         limit, part = decide.at_share(doubts, unknown_rate), percent(unknown_rate)
         decision = f"The {part} of the pile with the highest outlier scores are called unknown, as unknown_rate says."
-        if abs(int((doubts > limit).sum()) - unknown_rate * len(doubts)) > 0.5:
-            decision = decision[:-1] + ", as far as their scores differ."
     elif max_false_unknown is not None:
         assert p_unknown is not None
         limit, most = decide.at_false_unknown(p_unknown, max_false_unknown, doubts), percent(max_false_unknown)
@@ -435,9 +409,7 @@ def precision_in_words(precision: float, min_confidence: float, answers: Answers
     assert answers.p_closest is not None
     p_right = answers.p_closest[~answers.likely_unknown]
     kept = p_right[p_right >= min_confidence]
-    if not len(p_right):
-        return f"There is no label, so --precision {precision:g} changes nothing."
-    if not len(kept):
+    if len(p_right) and not len(kept):
         surest = float(p_right.max())
         less = floor(20 * surest) / 20
         hint = f", or ask for less, as in --precision {less:g}" if less > 0 else ""
