@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from math import floor, isfinite
+from math import isfinite
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
+import handful
 from handful.core import decide
 from handful.core.answers import Answers
 from handful.core.arrays import at_usual_scale, unit
@@ -21,7 +22,7 @@ from handful.estimators.factory import make_estimator
 from handful.features import FeatureTable, concatenate
 from handful.project.base_files import base_parameters
 from handful.project.items import NO_TEXT, check_twins, class_label, rows_without_text
-from handful.project.summary import Outcome, groups_in_words, made_by, share_of
+from handful.project.summary import Outcome, groups_in_words, share_of
 from handful.solving import get_solver
 from handful.solving.ask import belief, worth_asking
 from handful.solving.clusters import check_detail
@@ -112,16 +113,6 @@ class Labelled(Answers):
     @cached_property
     def groups(self) -> Groups:
         """The unknown items as groups that look alike; none where the examples are not known."""
-        return self.find_groups(self.group_detail)
-
-    def find_groups(self, detail: float = 0.0) -> Groups:
-        """The unknown items as groups that look alike, coarser or finer.
-
-        Parameters
-        ----------
-        detail : float
-            From -2, few and coarse groups, to 2, many and fine ones.
-        """
         if self.examples is None:
             return Groups()
         unknown = self.likely_unknown.copy()  # a label that is too unsure is of a known class all the same
@@ -129,7 +120,7 @@ class Labelled(Answers):
         unknown[self.without_text] = False
         is_context[list(self.pile_labels)] = False  # they are among the examples
         context = np.concatenate([self.examples.features, self.pile.features[is_context]])
-        groups = make_groups(self.pile.features[unknown], np.flatnonzero(unknown), context, detail)
+        groups = make_groups(self.pile.features[unknown], np.flatnonzero(unknown), context, self.group_detail)
         return groups if self.pile.texts is None else with_words(groups, self.pile.texts)
 
     def ask(self, count: int) -> np.ndarray:
@@ -200,7 +191,16 @@ class Labelled(Answers):
     @property
     def made_by(self) -> dict[str, Any]:
         """How the labels were made, for people and for machines."""
-        return made_by(self.model, self.pile.source)
+        model = self.model
+        return {
+            "handful": handful.__version__,
+            "method": model._method,
+            "parameters": {name: value for name, value in model.parameters_.items() if name != "history"},
+            "threshold": model.threshold_,
+            **({"min_confidence": model.min_confidence_} if model.min_confidence_ else {}),
+            **share_of(model),
+            **self.pile.source,
+        }
 
 
 def label_items(
@@ -411,11 +411,10 @@ def precision_in_words(precision: float, min_confidence: float, answers: Answers
     kept = p_right[p_right >= min_confidence]
     if len(p_right) and not len(kept):
         surest = float(p_right.max())
-        less = floor(20 * surest) / 20
-        hint = f", or ask for less, as in --precision {less:g}" if less > 0 else ""
         return (
             f"No label reaches the precision that --precision {precision:g} asks for: the surest is right with a "
-            f"probability of {percent(surest)}, so nothing is labelled. Give more examples of each class{hint}."
+            f"probability of {percent(surest)}, so nothing is labelled. Give more examples of each class, or ask "
+            "for less."
         )
     if len(kept) == len(p_right):
         return (

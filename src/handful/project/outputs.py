@@ -366,10 +366,7 @@ def write_report(
 
 
 def chances_in_words(noun: str, interval: Sequence[float] | None) -> str:
-    """What P(unknown) says of a pile, by the interval of its share of unknowns (None: it was told).
-
-    Over many piles the probabilities hold. In one pile they are all too high or too low together if its share is.
-    """
+    """What P(unknown) says of a pile, by the interval of its share of unknowns (None: it was told)."""
     if interval is None:
         return f"If the share of unknowns is as told, about 80 of 100 {noun}s with a P(unknown) of 80 % are unknown."
     low, high = interval

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-import handful
 from handful.core import decide
 from handful.core.answers import Answers, ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
@@ -203,19 +202,6 @@ def share_of(model: FewShotClassifier) -> dict[str, Any]:
         "outlier_share": model.outlier_share_ if is_auto(share) else share,
         "outlier_share_interval": None if interval is None else list(interval),
         "outlier_share_told": not is_auto(share),
-    }
-
-
-def made_by(model: FewShotClassifier, source: Mapping[str, Any]) -> dict[str, Any]:
-    """How labels were made. source: what made the features."""
-    return {
-        "handful": handful.__version__,
-        "method": model._method,
-        "parameters": {k: v for k, v in model.parameters_.items() if k != "history"},
-        "threshold": model.threshold_,
-        **({"min_confidence": model.min_confidence_} if model.min_confidence_ else {}),
-        **share_of(model),
-        **source,
     }
 
 

@@ -37,7 +37,6 @@ SCRIPTS = (
 )  # fmt: skip
 WORDS_IN_NAME = 3  # of a kind in a group
 KNOWN, UNKNOWN, EXAMPLE = range(3)  # what an item is, as the script reads it
-JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # first bytes of the file
 DOUBTFUL_ROW = ' class="doubtful"'
 DOUBTFUL_MARK = ' <span class="doubt">doubtful</span>'  # a word beside the colour
 MAX_TEXT_CHARACTERS = 20_000  # of one text
@@ -62,17 +61,19 @@ def render(report: Report) -> str:
         css=css,
         script=script,
         trust=_trust(report),
-        sentences=paragraphs(report.sentences),
+        sentences="\n".join(f'<p dir="auto">{escape(line)}</p>' for line in report.sentences),
         tables="\n".join(map(table, report.tables)),
         things=things,
         things_title=things.capitalize(),
         find="Find in texts" if report.has_texts else "Find by name",
         data=safe_json(_data(report)),
         texts=safe_json(_texts(report)),
-        pictures=safe_json([_picture(item) for item in report.items]),
+        pictures=safe_json([item.thumbnail and b64encode(item.thumbnail).decode() for item in report.items]),
         skipped_title=f"{count:,} file{'s' * (count != 1)} skipped, and why" if count else "No file was skipped",
         skipped="\n".join(skipped),
-        facts=facts(report.made_by),
+        facts="\n".join(
+            f"<dt>{escape(name)}</dt><dd>{escape(in_words(of))}</dd>" for name, of in report.made_by.items()
+        ),
     )
 
 
@@ -199,16 +200,6 @@ def _row(item: Item, classes: Mapping[str, int], examples: Mapping[str, int]) ->
     ]  # fmt: skip
 
 
-def _picture(item: Item) -> str | None:
-    """The thumbnail in base64; its first letters tell the format."""
-    if item.thumbnail is None:
-        return None
-    data = bytes(item.thumbnail)
-    if not data.startswith((JPEG, PNG)):
-        raise ValueError(f"item {item.name!r}: its thumbnail is neither a JPEG nor a PNG")
-    return b64encode(data).decode("ascii")
-
-
 def _number(value: float) -> float | str | None:
     """JSON has no nan and no infinity: the script turns None and text back into them."""
     value = float(value)
@@ -240,16 +231,6 @@ def in_words(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {in_words(part)}" for name, part in value.items())
     return str(value)
-
-
-def facts(made_by: Mapping[str, object]) -> str:
-    """The rows of a definition list."""
-    return "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(in_words(value))}</dd>" for name, value in made_by.items())
-
-
-def paragraphs(sentences: Sequence[str]) -> str:
-    """One paragraph for each sentence."""
-    return "\n".join(f'<p dir="auto">{escape(line)}</p>' for line in sentences)
 
 
 def table(figures: Figures) -> str:

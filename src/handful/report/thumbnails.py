@@ -41,11 +41,7 @@ def check_pictures(pictures: Any, count: int) -> Any:
 
 
 def small_image(picture: Any, size: int) -> Image | None:
-    """A picture in RGB with no side longer than `size`; a tiny one keeps its size. None if it cannot be opened.
-
-    Files are opened within the limits of `handful.backbones.open_picture`; an image of Pillow has the same limit of
-    pixels.
-    """
+    """A picture in RGB with no side longer than `size`; a tiny one keeps its size. None if it cannot be opened."""
     from PIL import Image, ImageOps
 
     from handful.backbones.pictures import MAX_PIXELS, BadPicture, open_picture
