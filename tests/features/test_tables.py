@@ -173,11 +173,9 @@ def table(tmp_path, features, first="x", second="y", name="t.parquet"):
     return save(tmp_path, {"embedding": list(features), "label": labels}, name)
 
 
-def test_classes_that_differ_in_case_stay_two_and_it_is_said(handful, tmp_path):
+def test_classes_that_differ_in_case_stay_two(handful, tmp_path):
     done = handful("label", table(tmp_path, rows(), "a", "A"), "-o", "out", "--outlier-share", "0.5")
     assert done.returncode == 0, done.stderr
-    said = " ".join(done.stdout.split())
-    assert "The classes a and A have almost the same name and are treated as two" in said
     assert set(parquet.read_table("out/labels.parquet")["label"].to_pylist()) == {"a", "A", "unknown"}
 
 

@@ -6,7 +6,7 @@ import pytest
 from reports import listeners, reload
 from servers import Server
 
-from handful.report import write
+from handful.report.html_page import write
 
 
 @pytest.fixture

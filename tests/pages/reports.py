@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 
-from handful.report import png
 from handful.report.contents import Item, Report
+from handful.report.thumbnails import png
 
 NAN = float("nan")
 CLASSES = ["cat", "dog"]

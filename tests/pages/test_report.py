@@ -226,7 +226,7 @@ def test_the_download_holds_the_labels_at_this_threshold(open_report):
 
 
 def test_groups_of_unknowns_and_their_kinds_have_strips_with_the_most_central_first(open_report):
-    kinds = [(5, GROUPS[0].items[:5]), (4, GROUPS[0].items[5:])]
+    kinds = [(5, GROUPS[0].items[:5], ()), (4, GROUPS[0].items[5:], ())]
     page = open_report(a_report(groups=[Group("group 1", 9, GROUPS[0].items, kinds), GROUPS[1]]), width=390)
     assert words(page, "#k0") == "group 1 9 pictures looks like 2 kinds: 1.1, 1.2"
     assert "handful promote RESULTS 1.1=name1 1.2=name2" in page.inner_text(".kinds")

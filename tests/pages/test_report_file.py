@@ -15,10 +15,10 @@ from reports import NAN, NASTY, PICTURE, a_report, item
 
 from handful.core.answers import Answers
 from handful.features import FeatureTable
-from handful.report import make_report, png, write
-from handful.report.contents import MAX_REPORT_ITEMS
-from handful.report.html_page import render
+from handful.report.contents import MAX_REPORT_ITEMS, make_report
+from handful.report.html_page import render, write
 from handful.report.plane import on_plane
+from handful.report.thumbnails import png
 from handful.solving.groups import Group as GroupOfUnknowns
 
 
@@ -86,8 +86,6 @@ def test_writing_gives_the_rendered_page_or_keeps_the_earlier_one(tmp_path, monk
     assert json.loads(Parts(page).blocks["data"])["items"][0][0] == "caf\\udce9.jpg"
     assert '<bdi class="file">caf\\udce9.jpg</bdi>' in page
     assert "$title ${css} $" in page
-    with pytest.raises(ValueError, match="'0000.jpg'.*neither a JPEG nor a PNG"):
-        write(path, a_report([item(0, thumbnail=b"GIF89a")]))
 
     def full(*args, **kwargs):
         raise OSError("no space left on device")

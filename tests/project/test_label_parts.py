@@ -18,10 +18,10 @@ from pyarrow import parquet
 from handful import load
 from handful.features import digits
 from handful.features.parquet_file import arrow_table
-from handful.project import label_items, predict_items
 from handful.project import large_pile as in_parts
 from handful.project.items import silent
 from handful.project.job import Job
+from handful.project.labelling import label_items, predict_items
 from handful.project.outputs import table_of_answers
 
 RAY = ("--engine", "ray")
@@ -92,7 +92,7 @@ def test_parts_are_labelled_as_by_the_model_of_one_table(folder, rows, monkeypat
         job = Job(Path("examples.parquet"), Path("pile.parquet"), decision, unknown=options.get("unknown"))
         examples, pile = job.read(silent)
         plain, out = label_items(examples, pile, **decision), Path(f"out{number}")
-        outcome = in_parts.label_in_parts(replace(job, pile=Path("parts")), out).outcome
+        outcome, _ = in_parts.label_in_parts(replace(job, pile=Path("parts")), out)
         assert outcome.sentences[0] == plain.outcome.sentences[0], options  # the examples
         parts = labels_in(out)
         assert [len(part) for part in parts] == list(SIZES)

@@ -8,7 +8,7 @@ from piles import assert_refused
 
 from handful import load
 from handful.features import FeatureTable, digits, write
-from handful.project import label_items, predict_items
+from handful.project.labelling import label_items, predict_items
 
 NAMES = np.array(["zero", "one", "two", "three", "four"])
 
@@ -69,10 +69,8 @@ def test_where_nothing_reaches_it_nothing_is_labelled_and_it_says_what_to_do(tab
     said = " ".join(found.sentences)
     surest = plain.p_closest[~plain.unknown].max()
     assert f"the surest is right with a probability of {100 * surest:.0f} %, so nothing is labelled" in said
-    assert "Give more examples of each class, or ask for less, as in --precision 0." in said
+    assert "Give more examples of each class, or ask for less." in said
     assert found.unknown.all()
-    less = float(said.split("as in --precision ")[1].split()[0].rstrip("."))
-    assert not label_items(*tables[:2], precision=less).unknown.all()
 
 
 # Models, records and parts

@@ -11,8 +11,9 @@ from pyarrow import parquet
 from text_piles import EXAMPLES, SENTENCES, fill_texts, rows, truth, write_tickets
 
 from handful.backbones import load_backbone
-from handful.project import Project, label_items, predict_items, read_items
+from handful.project import Project, read_items
 from handful.project.items import Reading, kind_of
+from handful.project.labelling import label_items, predict_items
 from handful.project.reading import read_new_items
 
 RIGHT = truth()

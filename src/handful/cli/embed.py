@@ -142,7 +142,7 @@ def embed(
         print_json(
             {
                 "items": len(embedded.names), "features": network.dimension,
-                "text": getattr(embedded, "source", {}).get("text"), "base": None if classes is None else classes.about,
+                "text": getattr(embedded, "source", {}).get("text"),
                 "notes": notes, "skipped": skipped_rows(skipped), "file": str(output.resolve()),
             }
         )  # fmt: skip

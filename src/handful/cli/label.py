@@ -261,15 +261,15 @@ def _run_in_parts(job: Job, output: Path, as_json: bool, address: str | None) ->
             from handful.utils.ray import map_on_ray
 
             engine = partial(map_on_ray, address=address, until=stack)
-        done = label_in_parts(job, output, engine, progress)
+        outcome, files = label_in_parts(job, output, engine, progress)
     if as_json:
-        print_json({**done.outcome.numbers, "groups": [], "skipped": [], "files": absolute(done.files)})
+        print_json({**outcome.numbers, "groups": [], "skipped": [], "files": absolute(files)})
         return
-    console.print(*done.outcome.sentences, wrap=True)
-    console.classes(EXPECTED_HEAD, expected_rows(done.outcome.expected or {}))
+    console.print(*outcome.sentences, wrap=True)
+    console.classes(EXPECTED_HEAD, expected_rows(outcome.expected or {}))
     example = shlex.join(["handful", "label", str(job.examples), f"{job.pile}/part-00000.parquet", "-o", "one-part"])
     console.print(
-        f"\nThe labels: {done.files['labels']}, one part for each part of the pile",
+        f"\nThe labels: {files['labels']}, one part for each part of the pile",
         f"There is no report for a pile in parts. For a report of one part: {example}",
     )
 

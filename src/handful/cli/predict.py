@@ -45,8 +45,8 @@ def predict(
     """
     import handful
     from handful.backbones.folders import shown
-    from handful.project import predict_items
     from handful.project.items import Reading
+    from handful.project.labelling import predict_items
     from handful.project.outputs import check_file, table_of, write_table
     from handful.project.reading import read_new_items
     from handful.project.summary import expected_numbers

@@ -7,14 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from handful.project.labelling import Labelled, label_items, predict_items
+    from handful.project.labelling import Labelled, label_items
     from handful.project.outputs import write_outputs
     from handful.project.project import Project
     from handful.project.reading import read_items
 
 # The modules are imported when they are used: the processes of `handful serve` need none of them
 _PLACES = {
-    "Labelled": "labelling", "label_items": "labelling", "predict_items": "labelling", "Project": "project",
+    "Labelled": "labelling", "label_items": "labelling", "Project": "project",
     "read_items": "reading", "write_outputs": "outputs",
 }  # fmt: skip
 
@@ -22,7 +22,6 @@ __all__ = [
     "Labelled",
     "Project",
     "label_items",
-    "predict_items",
     "read_items",
     "write_outputs",
 ]

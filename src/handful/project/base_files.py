@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,27 +24,12 @@ from handful.solving.solver import needed_base
 BASE_FILE = ".base.safetensors"
 
 
-@dataclass(frozen=True)
-class BaseMean:
-    """A mean [D] float32 and its source: "pictures", "features", "base file", or "backbone" if the user named none."""
+class BaseMean(NamedTuple):
+    """The mean [D] float32 of the base classes, where it comes from in words, and the files that are not in it."""
 
     mean: np.ndarray
-    of: str
-    path: Path
-    items: int | None = None  # how many items it is the mean of, if known
-    skipped: list[tuple[str, str]] = field(default_factory=list)
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """The facts for --json."""
-        return {"of": self.of, "path": str(self.path), "items": self.items}
-
-    @property
-    def sentence(self) -> str:
-        """Where the mean comes from, in words."""
-        many = f"{self.items:,} {'pictures' if self.of == 'pictures' else 'rows'} of " if self.items is not None else ""
-        own = ", which came with the backbone" if self.of == "backbone" else ""
-        return f"The base classes' mean is stored with them: of {many}{self.path}{own}"
+    sentence: str
+    skipped: Sequence[tuple[str, str]] = ()
 
 
 def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], FeatureTable]) -> BaseMean | None:
@@ -54,18 +38,21 @@ def find_base_mean(base: Path | None, backbone: Any, embed: Callable[[Path], Fea
     def fitting(mean: Any, path: Path) -> np.ndarray:
         return _fitting(mean, path, backbone.dimension, f"the backbone {backbone.name} gives")
 
+    stored = "The base classes' mean is stored with them: of"
     if base is None:
         own = backbone.base
-        return None if own is None else BaseMean(fitting(read_base(own).mean, own), "backbone", own)
+        said = f"{stored} {own}, which came with the backbone"
+        return None if own is None else BaseMean(fitting(read_base(own).mean, own), said)
     if not base.exists():
         raise FileNotFoundError(f"there is no file or folder {str(base)!r} of base classes")
     if base.name.lower().endswith(BASE_FILE) or is_base(base):
-        return BaseMean(fitting(read_base(base).mean, base), "base file", base)
+        return BaseMean(fitting(read_base(base).mean, base), f"{stored} {base}")
     of_pictures = of_files(base)
     items = embed(base) if of_pictures else read(base, warn=False)
     items = items if of_pictures else items.of_split("base") or items  # novel classes may be in a table too
     mean = fitting(items.features.mean(axis=0, dtype=np.float64), base)
-    return BaseMean(mean, "pictures" if of_pictures else "features", base, len(items), list(items.skipped))
+    many = f"{len(items):,} {'pictures' if of_pictures else 'rows'}"
+    return BaseMean(mean, f"{stored} {many} of {base}", items.skipped)
 
 
 def base_parameters(method: str, means: Sequence[np.ndarray | None], file: Any, dimension: int) -> dict[str, Any]:

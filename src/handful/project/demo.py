@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from handful import report
 from handful.core import metrics
 from handful.core.parameters import AUTO
 from handful.features import Episodes, FeatureTable, Protocol, digits, draw
 from handful.project.outputs import table_files, write_rows
-from handful.report.contents import Figures
+from handful.report.contents import Figures, make_report
+from handful.report.html_page import write as write_page
+from handful.report.thumbnails import png
 from handful.solving import Result, get_solver, solve
 from handful.utils.columns import ColumnTable
 from handful.utils.shares_in_words import about, percent, span
@@ -109,19 +110,19 @@ def write(demo: Demo, folder: Path) -> dict[str, Path]:
     digit_names = episodes.task.classes[0].astype(str)
     pile = _drawings(episodes.query_items[0])
     examples = _drawings(episodes.support_items[0]).replace(labels=digit_names[episodes.task.labels[0]])
-    contents = report.make_report(
+    contents = make_report(
         result,
         pile,
         title="A pile of digits, labelled",
         sentences=demo.sentences,
         examples=examples,
-        picture=lambda items, row: report.png(16 - items.features[row].reshape(8, 8)),  # dark ink on light ground
+        picture=lambda items, row: png(16 - items.features[row].reshape(8, 8)),  # dark ink on light ground
         groups=result.groups,
         made_by=result.made_by,
         tables=[demo.table],
         can_promote=False,
     )
-    report.write(paths["report.html"], contents)
+    write_page(paths["report.html"], contents)
     return paths
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from math import floor, isfinite
+from math import isfinite
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
+import handful
 from handful.core import decide
 from handful.core.answers import Answers
 from handful.core.arrays import at_usual_scale, unit
@@ -21,7 +22,7 @@ from handful.estimators.factory import make_estimator
 from handful.features import FeatureTable, concatenate
 from handful.project.base_files import base_parameters
 from handful.project.items import NO_TEXT, check_twins, class_label, rows_without_text
-from handful.project.summary import Outcome, groups_in_words, made_by, share_of
+from handful.project.summary import Outcome, groups_in_words, share_of
 from handful.solving import get_solver
 from handful.solving.ask import belief, worth_asking
 from handful.solving.clusters import check_detail
@@ -112,16 +113,6 @@ class Labelled(Answers):
     @cached_property
     def groups(self) -> Groups:
         """The unknown items as groups that look alike; none where the examples are not known."""
-        return self.find_groups(self.group_detail)
-
-    def find_groups(self, detail: float = 0.0) -> Groups:
-        """The unknown items as groups that look alike, coarser or finer.
-
-        Parameters
-        ----------
-        detail : float
-            From -2, few and coarse groups, to 2, many and fine ones.
-        """
         if self.examples is None:
             return Groups()
         unknown = self.likely_unknown.copy()  # a label that is too unsure is of a known class all the same
@@ -129,7 +120,7 @@ class Labelled(Answers):
         unknown[self.without_text] = False
         is_context[list(self.pile_labels)] = False  # they are among the examples
         context = np.concatenate([self.examples.features, self.pile.features[is_context]])
-        groups = make_groups(self.pile.features[unknown], np.flatnonzero(unknown), context, detail)
+        groups = make_groups(self.pile.features[unknown], np.flatnonzero(unknown), context, self.group_detail)
         return groups if self.pile.texts is None else with_words(groups, self.pile.texts)
 
     def ask(self, count: int) -> np.ndarray:
@@ -200,7 +191,16 @@ class Labelled(Answers):
     @property
     def made_by(self) -> dict[str, Any]:
         """How the labels were made, for people and for machines."""
-        return made_by(self.model, self.pile.source)
+        model = self.model
+        return {
+            "handful": handful.__version__,
+            "method": model._method,
+            "parameters": {name: value for name, value in model.parameters_.items() if name != "history"},
+            "threshold": model.threshold_,
+            **({"min_confidence": model.min_confidence_} if model.min_confidence_ else {}),
+            **share_of(model),
+            **self.pile.source,
+        }
 
 
 def label_items(
@@ -318,31 +318,7 @@ def _spread(
 
 
 def predict_items(model: FewShotClassifier, items: FeatureTable, precision: float | None = None) -> Labelled:
-    """Label new items with a model that was fitted before: each item separately; the model does not change.
-
-    Parameters
-    ----------
-    model : FewShotClassifier
-        A fitted model, as `handful.load` gives it.
-    items : FeatureTable
-        The items, from the backbone that the model was fitted with.
-    precision : float, optional
-        Keep only as many labels as this part of them should be right, instead of what the model does.
-
-    Returns
-    -------
-    Labelled
-        The answer for each item. P(unknown) is calibrated to the pile that the model was fitted to.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> cats, hens = (rng.normal(scale=0.3, size=(20, 8)) + 2 * np.eye(8)[k] for k in range(2))
-    >>> examples = FeatureTable(np.concatenate([cats[:3], hens[:3]]), ["cat"] * 3 + ["hen"] * 3)
-    >>> model = label_items(examples, FeatureTable(np.concatenate([cats[3:5], hens[3:5]]))).model
-    >>> predict_items(model, FeatureTable(hens[-1:])).closest.tolist()
-    ['hen']
-    """
+    """Label new items with a model that was fitted before: each item separately; the model does not change."""
     if items.features.shape[1] != model.n_features_in_:
         raise ValueError(
             f"the model knows items of {model.n_features_in_} features, these have {items.features.shape[1]}: "
@@ -396,8 +372,6 @@ def decide_pile(
     if unknown_rate is not None:
         limit, part = decide.at_share(doubts, unknown_rate), percent(unknown_rate)
         decision = f"The {part} of the pile with the highest outlier scores are called unknown, as unknown_rate says."
-        if abs(int((doubts > limit).sum()) - unknown_rate * len(doubts)) > 0.5:
-            decision = decision[:-1] + ", as far as their scores differ."
     elif max_false_unknown is not None:
         assert p_unknown is not None
         limit, most = decide.at_false_unknown(p_unknown, max_false_unknown, doubts), percent(max_false_unknown)
@@ -435,15 +409,12 @@ def precision_in_words(precision: float, min_confidence: float, answers: Answers
     assert answers.p_closest is not None
     p_right = answers.p_closest[~answers.likely_unknown]
     kept = p_right[p_right >= min_confidence]
-    if not len(p_right):
-        return f"There is no label, so --precision {precision:g} changes nothing."
-    if not len(kept):
+    if len(p_right) and not len(kept):
         surest = float(p_right.max())
-        less = floor(20 * surest) / 20
-        hint = f", or ask for less, as in --precision {less:g}" if less > 0 else ""
         return (
             f"No label reaches the precision that --precision {precision:g} asks for: the surest is right with a "
-            f"probability of {percent(surest)}, so nothing is labelled. Give more examples of each class{hint}."
+            f"probability of {percent(surest)}, so nothing is labelled. Give more examples of each class, or ask "
+            "for less."
         )
     if len(kept) == len(p_right):
         return (

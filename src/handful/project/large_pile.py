@@ -18,7 +18,7 @@ from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from handful.project.outputs import (
     table_of_answers,
     write_json,
 )
-from handful.project.summary import Outcome, made_by
+from handful.project.summary import Outcome
 from handful.solving.blocks import Block, Engine, Part, PileParts, read_blocks
 from handful.utils.files import printable, read_json, write_whole
 from handful.utils.ray import Row, Worker
@@ -57,13 +57,6 @@ MIN_LARGE_PILE_ROWS = 100_000  # a larger pile in parts is not loaded into memor
 SCRATCH_PREFIX = ".handful-parts-"  # followed by a hash of the job
 MODEL_FILE = "model.safetensors"
 DECISION_FILE = "decision.json"
-
-
-class InParts(NamedTuple):
-    """The result: the labelled pile in numbers and words, and its files."""
-
-    outcome: Outcome
-    files: dict[str, Path]
 
 
 def count_answers(answers: Answers) -> dict[str, Any]:
@@ -166,7 +159,9 @@ def check_in_parts(job: Job, output: Path, overwrite: bool, corrections: Sequenc
         )
 
 
-def label_in_parts(job: Job, output: Path, engine: Engine | None = None, progress: Progress = silent) -> InParts:
+def label_in_parts(
+    job: Job, output: Path, engine: Engine | None = None, progress: Progress = silent
+) -> tuple[Outcome, dict[str, Path]]:
     """Label a folder of parts from a table of examples; write the parts of labels, the model and the record."""
     assert job.pile is not None
     if job.table.get("embedding", "embedding") != "embedding" or job.table.get("columns") is not None:
@@ -211,7 +206,7 @@ def label_in_parts(job: Job, output: Path, engine: Engine | None = None, progres
         outcome = Outcome(
             model, examples, decision, pile.rows, total["counts"], expected=by_class, set_aside=total["set_aside"]
         )
-        facts = {"made_by": made_by(model, model.made_from_), "groups": [], "job": job_entries(job)}
+        facts = {"groups": [], "job": job_entries(job)}
         write_json({"handful": handful.__version__, **outcome.numbers, **facts}, unfinished / RECORD)
         remove_labels(output / LABEL_FOLDER)  # earlier results
         for name in RESULT_FILES:
@@ -232,7 +227,7 @@ def label_in_parts(job: Job, output: Path, engine: Engine | None = None, progres
             with suppress(OSError):  # it is not empty
                 if new:
                     output.rmdir()
-    return InParts(outcome, files)
+    return outcome, files
 
 
 def _mark(examples: FeatureTable, pile: PileParts, options: Mapping[str, Any]) -> str:

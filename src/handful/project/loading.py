@@ -74,7 +74,8 @@ def open_items(job: Job, kind: str, project: Path) -> Opened:
     if kind == TEXTS:
         texts = [*(examples.texts or ()), *(pile.texts or ())]
     elif kind == EMBEDDINGS:
-        features = _scaled(np.concatenate([examples.features, pile.features]), job.examples)
+        scaled = at_usual_scale(np.concatenate([examples.features, pile.features]))
+        features = np.ascontiguousarray(scaled, np.float32)
     others = {
         name: np.concatenate([examples.others.get(name, np.full(len(examples), None, object)), values])
         for name, values in pile.others.items()
@@ -97,13 +98,6 @@ def _showable(items: FeatureTable) -> FeatureTable:
         return items
     skipped = [*items.skipped, *((items.names[row], reason) for row, reason in faults.items())]
     return items.take([row for row in range(len(items)) if row not in faults]).replace(skipped=skipped)
-
-
-def _scaled(x: NDArray, path: Path) -> NDArray:
-    features: NDArray = np.ascontiguousarray(at_usual_scale(x), np.float32)
-    if (features.any(axis=1) != x.any(axis=1)).any():
-        raise ValueError(f"{str(path)!r}: some rows are so much larger than others that float32 cannot hold both")
-    return features
 
 
 def _keys(texts: Sequence[str]) -> list[str]:

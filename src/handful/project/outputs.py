@@ -22,7 +22,6 @@ from uuid import uuid4
 import numpy as np
 
 import handful
-from handful import report
 from handful.core.answers import Answers
 from handful.features import FeatureTable
 from handful.features.feature_columns import one_kind
@@ -37,7 +36,8 @@ from handful.project.labelling import Labelled
 from handful.project.runs import MAX_ASKED_ITEMS
 from handful.project.sorting import check_replaced, check_sorting, plan_places, sort_files, sorted_files
 from handful.project.summary import EXPECTED_HEAD, expected_in_words, expected_rows, label_texts, total_of
-from handful.report.contents import Expected, Figures, Run
+from handful.report.contents import Expected, Figures, Run, make_report
+from handful.report.html_page import write
 from handful.solving.telling_words import telling_words
 from handful.utils import csv_file
 from handful.utils.columns import ColumnTable, masked_numbers
@@ -344,7 +344,7 @@ def write_report(
 ) -> None:
     """Write the report of a labelled pile. folder: where the page will be, so that it can link to the pictures."""
     expected = _expected(labelled)
-    contents = report.make_report(
+    contents = make_report(
         labelled,
         labelled.pile,
         title=title,
@@ -362,14 +362,11 @@ def write_report(
         chances=chances_in_words(labelled.noun, labelled.share["outlier_share_interval"]),
         progress=progress,
     )
-    report.write(path, contents)
+    write(path, contents)
 
 
 def chances_in_words(noun: str, interval: Sequence[float] | None) -> str:
-    """What P(unknown) says of a pile, by the interval of its share of unknowns (None: it was told).
-
-    Over many piles the probabilities hold. In one pile they are all too high or too low together if its share is.
-    """
+    """What P(unknown) says of a pile, by the interval of its share of unknowns (None: it was told)."""
     if interval is None:
         return f"If the share of unknowns is as told, about 80 of 100 {noun}s with a P(unknown) of 80 % are unknown."
     low, high = interval

@@ -137,6 +137,9 @@ def _kind_of_all(paths: Sequence[Path], source: Mapping[str, Any], how: Reading)
         if not path.exists():
             raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
     own_column = source.get("text")  # of the texts that the model was made from
+    is_file = may_hold_texts(path) and not of_files(path) and not is_text_file(path)
+    if len(paths) == 1 and is_file and not has_features(path, how.table) and own_column in peek_cells(path):
+        return TEXTS, how.text or own_column
     kinds = []
     for path in paths:
         if of_files(path):  # it may hold both
@@ -145,20 +148,12 @@ def _kind_of_all(paths: Sequence[Path], source: Mapping[str, Any], how: Reading)
             is_picture = path.suffix.lower() in KNOWN_SUFFIXES and not path.is_dir()
             kinds.append(PICTURES if is_picture else kind_of(path, how.table, how.text))
     if len(paths) == 1:
-        path = paths[0]
-        is_table = own_column is not None and not of_files(path) and may_hold_texts(path) and not is_text_file(path)
-        if is_table and not has_features(path, how.table) and own_column in peek_cells(path):
-            return TEXTS, how.text or own_column
         return kinds[0], how.text
-    kind = next((kind for kind in (PICTURES, TEXTS) if kind in kinds), None)
-    if kind is None:
-        raise ValueError(
-            "give pictures and folders of pictures, texts and folders of texts, or one single table of embeddings or "
-            "texts"
-        )
+    kind = TEXTS if TEXTS in kinds and PICTURES not in kinds else PICTURES
     for path, own in zip(paths, kinds, strict=True):
         if own != kind or (kind == TEXTS and not of_files(path) and not is_text_file(path)):
             raise ValueError(
-                f"{str(path)!r} is not a {kind[:-1]}: give only {kind} and folders of {kind}, or one table"
+                f"{str(path)!r} is not a {kind[:-1]}: give pictures, texts or folders of them, all of one kind, or "
+                "one single table of embeddings or texts"
             )
     return kind, how.text

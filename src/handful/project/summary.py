@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-import handful
 from handful.core import decide
 from handful.core.answers import Answers, ExpectedLabels
 from handful.core.checks import UNKNOWN_NAME
@@ -64,7 +61,6 @@ def expected_numbers(expected: Mapping[Any, ExpectedLabels] | None, set_aside: i
 
 MAX_LISTED_GROUPS = 12  # groups whose sizes a sentence lists one by one
 MAX_NAMED_GROUPS = 6  # groups whose words a sentence lists
-MAX_MIXED_GROUPS = 4  # groups of several kinds that have a sentence of their own
 
 
 def groups_in_words(groups: Sequence[Group], unknown: int) -> list[str]:
@@ -81,14 +77,11 @@ def groups_in_words(groups: Sequence[Group], unknown: int) -> list[str]:
         words = [f"group {g.number} ({', '.join(g.words[:WORDS_IN_NAME])})" for g in named[:MAX_NAMED_GROUPS]]
         more = len(named) - len(words)
         lines.append(f"By their words: {', '.join(words)}{f' and {more} more' if more else ''}.")
-    mixed = [group for group in groups if group.kinds > 1]
-    lines += [
+    return lines + [
         f"Group {group.number} looks like {group.kinds} kinds, of {_listed(list(map(_kind_in_words, group.split())))}."
-        for group in mixed[:MAX_MIXED_GROUPS]
+        for group in groups
+        if group.kinds > 1
     ]
-    if more := len(mixed[MAX_MIXED_GROUPS:]):
-        lines.append(f"{more} more group{'s look' if more > 1 else ' looks'} like several kinds.")
-    return lines
 
 
 def _kind_in_words(kind: Group) -> str:
@@ -153,7 +146,7 @@ class Outcome:
         lines = []
         if self.examples is not None:
             shown = Counter(name for name in self.examples.label_names if name is not None)
-            lines = self._examples_in_words(shown, shown.pop(UNKNOWN_NAME, 0))
+            lines.append(self._examples_in_words(shown, shown.pop(UNKNOWN_NAME, 0)))
         were = "was" if n - unknown == 1 else "were"
         part = percent(unknown / n)
         unsure = f", {self.set_aside} of them because their label is too unsure" if self.set_aside else ""
@@ -172,7 +165,7 @@ class Outcome:
             lines.append(f"Of the labels {span} are right, four times in five{how}.")
         return [*lines, self.decision]
 
-    def _examples_in_words(self, per_class: Mapping[str, int], none: int) -> list[str]:
+    def _examples_in_words(self, per_class: Mapping[str, int], none: int) -> str:
         """per_class: examples of each class; none: examples of none of them."""
         fewest, most = min(per_class.values()), max(per_class.values())
         shots = f"{fewest}" if fewest == most else f"{fewest} to {most}"
@@ -181,11 +174,7 @@ class Outcome:
         if none:
             others = "none of them" if len(per_class) > 1 else "other things"
             each += f", and {none} example{'s' * (none != 1)} of {others}"
-        return [f"{classes} shown by {each}; the pile holds {self.size} {self.noun}{'s' * (self.size != 1)}."] + [
-            f"The classes {first} and {second} have almost the same name and are treated as two: if they are one "
-            "class, give them the same name."
-            for first, second in almost_alike(per_class)
-        ]
+        return f"{classes} shown by {each}; the pile holds {self.size} {self.noun}{'s' * (self.size != 1)}."
 
     def _share_in_words(self) -> str:
         share, interval, is_set = share_of(self.model).values()
@@ -205,19 +194,6 @@ class Outcome:
         return f"{estimate}, as estimated from the pile itself; --outlier-share sets it by hand."
 
 
-def almost_alike(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs of names that differ only in upper and lower case, in blanks or in a final ".0": likely mistakes."""
-    first: dict[str, str] = {}
-    pairs = []
-    for name in names:
-        form = unicodedata.normalize("NFKC", "".join(name.split())).casefold()
-        form = re.sub(r"(\d)\.0+$", r"\1", form)
-        if form in first:
-            pairs.append((first[form], name))
-        first.setdefault(form, name)
-    return pairs
-
-
 def share_of(model: FewShotClassifier) -> dict[str, Any]:
     """The share of unknowns in the pile: as the user set it, as estimated (with an interval), or as labelled."""
     share = model.get_params(deep=False)["outlier_share"]
@@ -226,19 +202,6 @@ def share_of(model: FewShotClassifier) -> dict[str, Any]:
         "outlier_share": model.outlier_share_ if is_auto(share) else share,
         "outlier_share_interval": None if interval is None else list(interval),
         "outlier_share_told": not is_auto(share),
-    }
-
-
-def made_by(model: FewShotClassifier, source: Mapping[str, Any]) -> dict[str, Any]:
-    """How labels were made. source: what made the features."""
-    return {
-        "handful": handful.__version__,
-        "method": model._method,
-        "parameters": {k: v for k, v in model.parameters_.items() if k != "history"},
-        "threshold": model.threshold_,
-        **({"min_confidence": model.min_confidence_} if model.min_confidence_ else {}),
-        **share_of(model),
-        **source,
     }
 
 

@@ -50,9 +50,8 @@ class Group:
     name: str
     size: int  # also of items that are not in the report
     items: Sequence[int]
-    parts: Sequence[tuple[int, Sequence[int]]] = ()  # kinds that it seems to hold: the size and the items of each
+    parts: Sequence[tuple[int, Sequence[int], Sequence[str]]] = ()  # kinds in it: size, items, and words of texts
     words: Sequence[str] = ()  # of texts: what speaks for it, which the page marks
-    part_words: Sequence[Sequence[str]] = ()  # what tells each kind from the others
 
 
 @dataclass(frozen=True)
@@ -65,10 +64,6 @@ class Figures:
     note: str = ""  # a remark below the table
     doubtful: Sequence[int] = ()  # rows to mark as doubtful
     id: str = ""  # of its element, where the script needs to find it
-
-    def __post_init__(self) -> None:
-        if wrong := [n for n, row in enumerate(self.rows) if len(row) != len(self.columns)]:
-            raise ValueError(f"table {self.title!r}: rows {wrong} do not have {len(self.columns)} cells")
 
 
 @dataclass(frozen=True)
@@ -129,50 +124,10 @@ def make_report(
     progress: Progress = lambda what, done, total: None,
     **more: Any,
 ) -> Report:
-    """The report of a labelled pile.
+    """The report of a labelled pile; of a pile that is too large for one page, the least sure items and its groups.
 
-    Items are placed on a map by their features. A pile of more than 5,000 items is too large for one page: then the
-    report has the items with the lowest confidence and the most central items of each group.
-
-    Parameters
-    ----------
-    answers : Answers
-        The answers for the n items of the pile.
-    pile : FeatureTable
-        These items.
-    title : str
-        The heading of the page.
-    sentences : sequence of str
-        What happened, in words.
-    examples : FeatureTable, optional
-        The examples with their labels.
-    picture : callable, optional
-        Gives the picture of an item from its table and row: a small JPEG or PNG, or None. By default it is made of the
-        item's file.
-    folder : path, optional
-        Where the page will be: it links to the files of items. Without it there are no links.
-    nearest : array [n, k], optional
-        For each item the numbers of the k examples most like it.
-    groups : sequence
-        The unknown items in groups that look alike, as `handful.Result.groups` has them.
-    progress : callable
-        Called with "report", how many items are done, and of how many.
-    **more
-        What else the page shows: `skipped` (pairs of a file and a reason), `made_by` (a mapping), and so on.
-
-    Returns
-    -------
-    Report
-        What `write` makes a page of.
-
-    Examples
-    --------
-    >>> answers = Answers(np.array([[0.6, 0.2], [0.1, 0.1]]), np.array([0.2, 0.8]), np.array(["cat", "hen"]), 0.5,
-    ...                   is_probability=True)
-    >>> pile = FeatureTable(np.eye(2), paths=["a.jpg", "b.jpg"])
-    >>> report = make_report(answers, pile, title="Pets", sentences=["Two pictures."])
-    >>> [(item.name, item.label) for item in report.items]
-    [('a.jpg', 'cat'), ('b.jpg', 'unknown')]
+    picture: makes the picture of an item, by default of its file. folder: where the page will be, which links to files.
+    nearest: [n, k], the examples most like each item. more: other fields of `Report`.
     """
     picture = picture or _thumbnail
     rows = _choose_rows(answers, groups)
@@ -224,12 +179,16 @@ def _groups(groups: Sequence[Any], rows: Sequence[int]) -> list[Group]:
     def places(items: Any) -> list[int]:
         return [place_of[i] for i in items.tolist() if i in place_of]
 
-    shown = []
-    for group in groups:
-        parts = [(part.size, places(part.items)) for part in group.parts]
-        part_words = [part.words for part in group.parts]
-        shown.append(Group(group.name, group.size, places(group.items), parts, group.words, part_words))
-    return shown
+    return [
+        Group(
+            group.name,
+            group.size,
+            places(group.items),
+            [(part.size, places(part.items), part.words) for part in group.parts],
+            group.words,
+        )
+        for group in groups
+    ]
 
 
 def _choose_rows(answers: Answers, groups: Sequence[Any]) -> list[int]:

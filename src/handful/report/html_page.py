@@ -37,7 +37,6 @@ SCRIPTS = (
 )  # fmt: skip
 WORDS_IN_NAME = 3  # of a kind in a group
 KNOWN, UNKNOWN, EXAMPLE = range(3)  # what an item is, as the script reads it
-JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # first bytes of the file
 DOUBTFUL_ROW = ' class="doubtful"'
 DOUBTFUL_MARK = ' <span class="doubt">doubtful</span>'  # a word beside the colour
 MAX_TEXT_CHARACTERS = 20_000  # of one text
@@ -62,35 +61,24 @@ def render(report: Report) -> str:
         css=css,
         script=script,
         trust=_trust(report),
-        sentences=paragraphs(report.sentences),
+        sentences="\n".join(f'<p dir="auto">{escape(line)}</p>' for line in report.sentences),
         tables="\n".join(map(table, report.tables)),
         things=things,
         things_title=things.capitalize(),
         find="Find in texts" if report.has_texts else "Find by name",
         data=safe_json(_data(report)),
         texts=safe_json(_texts(report)),
-        pictures=safe_json([_picture(item) for item in report.items]),
+        pictures=safe_json([item.thumbnail and b64encode(item.thumbnail).decode() for item in report.items]),
         skipped_title=f"{count:,} file{'s' * (count != 1)} skipped, and why" if count else "No file was skipped",
         skipped="\n".join(skipped),
-        facts=facts(report.made_by),
+        facts="\n".join(
+            f"<dt>{escape(name)}</dt><dd>{escape(in_words(of))}</dd>" for name, of in report.made_by.items()
+        ),
     )
 
 
 def write(path: str | os.PathLike[str], report: Report) -> Path:
-    """Write the page of a report.
-
-    Parameters
-    ----------
-    path : path
-        The .html file. Folders that are missing are created. An earlier page stays complete if writing fails.
-    report : Report
-        What to show.
-
-    Returns
-    -------
-    Path
-        The file.
-    """
+    """Write the page of a report; an earlier page stays complete if writing fails."""
     page = render(report).encode("utf-8")  # before anything on disk is touched
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,9 +89,7 @@ def write(path: str | os.PathLike[str], report: Report) -> Path:
 def write_measured(path: Path, document: Mapping[str, Any]) -> None:
     """Put what a check measured into a report: the page shows it instead of what was expected.
 
-    document: "answers" and "items" (how many answers were given, about how many items), "sentences" (the first says how
-    many labels are right), "precision", "share", "missed" and for each class an entry in "by_class", each with "value",
-    "low" and "high" as fractions; and "made", when it was. ValueError if the file is no report of this version.
+    document: what `handful check --json` prints as "checked"; and "made", when it was.
     """
     block = safe_json(_shown(document)).encode("ascii")
     page = path.read_bytes()
@@ -191,10 +177,9 @@ def _expected(labels: ExpectedLabels | None) -> list[Any] | None:
 
 
 def _group(group: Group) -> list[Any]:
-    words = [*group.part_words, *[()] * (len(group.parts) - len(group.part_words))]
     parts = [
-        [int(size), list(map(int, items)), ", ".join(map(printable, own[:WORDS_IN_NAME]))]
-        for (size, items), own in zip(group.parts, words, strict=False)
+        [int(size), list(map(int, items)), ", ".join(map(printable, words[:WORDS_IN_NAME]))]
+        for size, items, words in group.parts
     ]
     items, speaking = list(map(int, group.items)), list(map(printable, group.words))
     return [printable(group.name), int(group.size), items, parts, speaking]
@@ -215,18 +200,6 @@ def _row(item: Item, classes: Mapping[str, int], examples: Mapping[str, int]) ->
     ]  # fmt: skip
 
 
-def _picture(item: Item) -> str | None:
-    """The thumbnail in base64; its first letters tell the format."""
-    if item.thumbnail is None:
-        return None
-    data = bytes(item.thumbnail)
-    if not data.startswith((JPEG, PNG)):
-        raise ValueError(
-            f"item {item.name!r}: its thumbnail is neither a JPEG nor a PNG; handful.report.png(array) makes a PNG"
-        )
-    return b64encode(data).decode("ascii")
-
-
 def _number(value: float) -> float | str | None:
     """JSON has no nan and no infinity: the script turns None and text back into them."""
     value = float(value)
@@ -238,16 +211,7 @@ def _hash(code: str) -> str:
 
 
 def page_texts(texts: Sequence[str]) -> tuple[list[str], dict[int, int]]:
-    """The texts as the page shows them, and the whole lengths of those that are cut, by their places.
-
-    If all texts together are too long for one page, they are cut shorter.
-
-    Examples
-    --------
-    >>> texts, lengths = page_texts(["short", "long " * 10_000])
-    >>> texts[0], len(texts[1]), lengths
-    ('short', 20000, {1: 50000})
-    """
+    """The texts as the page shows them, and the whole lengths of those that are cut, by their places."""
     is_too_long = sum(min(len(text), MAX_TEXT_CHARACTERS) for text in texts) > MAX_PAGE_CHARACTERS
     limit = MAX_PAGE_CHARACTERS // len(texts) if is_too_long else MAX_TEXT_CHARACTERS
     lengths = {n: len(text) for n, text in enumerate(texts) if len(text) > limit}
@@ -267,16 +231,6 @@ def in_words(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {in_words(part)}" for name, part in value.items())
     return str(value)
-
-
-def facts(made_by: Mapping[str, object]) -> str:
-    """The rows of a definition list."""
-    return "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(in_words(value))}</dd>" for name, value in made_by.items())
-
-
-def paragraphs(sentences: Sequence[str]) -> str:
-    """One paragraph for each sentence."""
-    return "\n".join(f'<p dir="auto">{escape(line)}</p>' for line in sentences)
 
 
 def table(figures: Figures) -> str:

@@ -12,11 +12,7 @@ MAX_AXIS_ROWS = 2000  # rows from which the axes are computed
 
 
 def on_plane(features: Any) -> np.ndarray:
-    """Places [n, 2] of items by PCA of their directions from the mean; numbers that are not finite count as 0.
-
-    >>> on_plane(np.eye(3)).shape
-    (3, 2)
-    """
+    """Places [n, 2] of items by PCA of their directions from the mean; numbers that are not finite count as 0."""
     x = at_usual_scale(np.asarray(features, np.float64))
     x = np.where(np.isfinite(x), x, 0.0)
     if not len(x):

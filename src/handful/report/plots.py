@@ -31,7 +31,6 @@ CLASS_COLOURS = ("#2f80c0", "#d9622b", "#199c76", "#d49a12", "#bf6fa0", "#5fb4e3
 KNOWN_COLOUR, UNKNOWN_COLOUR = "#2f80c0", "#8f969e"
 UNKNOWN_CODE = -1  # of an unknown item, beside the numbers of the classes
 BINS = 40
-FAR = 3.0  # a threshold farther away than so many times the range of the scores is beyond the histogram
 MAX_POINTS, MAX_EXAMPLES = 5000, 2500  # on the map
 MAX_BARS = 24  # classes or groups that are shown one by one
 MAP_PICTURES, MAP_PICTURE = 60, 21  # pictures on the map at most, and their size in points
@@ -52,11 +51,7 @@ def draw_result(
 ) -> Figure:
     """Draw counts, outlier scores, the share of unknowns if it was estimated, and the map if there are features.
 
-    The panels are called "counts", "scores", "share" and "map".
-
-    answers: of one task with n items. share_posterior: shares, ascending, and P(share > g) for each. features: gives
-    the features [m, D] of some items. examples: their features [S, D], and their classes by number. pictures: of the
-    items, each a path, an image of Pillow or an array.
+    share_posterior: shares, ascending, and P(share > g) for each. features: gives the features [m, D] of some items.
     """
     pictures = None if pictures is None else check_pictures(pictures, len(answers))
     n, unknown = len(answers), to_numpy(answers.unknown)
@@ -85,10 +80,7 @@ def draw_result(
 
 
 def draw_groups(groups: Sequence[Any], pictures: Any = None, count: int = 0) -> Figure:
-    """Draw the sizes of groups, each with a row of its most typical items if there are pictures of the whole pile.
-
-    count: how many items the pile has.
-    """
+    """Draw the sizes of groups, each with its most typical items if there are pictures of the `count` items."""
     pictures = None if pictures is None else check_pictures(pictures, count)
     columns = 1 if pictures is None else 2
     shown = groups[:MAX_BARS]
@@ -140,8 +132,6 @@ def _scores(axes: Axes, answers: Answers, unknown: np.ndarray) -> None:
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     if answers.is_probability:
         low, high = min(low, 0.0), max(high, 1.0)
-    elif np.isfinite(threshold) and low - FAR * (high - low) < threshold < high + FAR * (high - low):
-        low, high = min(low, threshold), max(high, threshold)
     if not high > low:
         low, high = low - 0.5, high + 0.5
     edges = np.linspace(low, high, BINS + 1)
@@ -217,11 +207,7 @@ def _map(
 
 
 def far_apart(places: np.ndarray, distance: float, most: int) -> list[int]:
-    """Some of the points [n, 2], at most so many, no two of them closer than `distance` in both directions.
-
-    >>> far_apart(np.array([[0.0, 0.0], [0.1, 0.1], [2.0, 0.0]]), 1.0, 9)
-    [2, 0]
-    """
+    """Some of the points [n, 2], at most so many, no two of them closer than `distance` in both directions."""
     chosen: list[int] = []
     for k in np.random.default_rng(0).permutation(len(places)).tolist():
         if len(chosen) < most and (np.abs(places[chosen] - places[k]).max(axis=1) >= distance).all():

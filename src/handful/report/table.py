@@ -22,10 +22,7 @@ MAX_ITEMS = 5  # of a group, by their numbers
 
 
 def result_table(answers: Answers, method: str, share_interval: Any = None, groups: Sequence[Any] | None = None) -> str:
-    """The answers of one task as HTML: what is expected of them, the labels with their counts, and the groups.
-
-    share_interval: of the share of unknowns, if it was estimated. groups: None if nobody looked for them.
-    """
+    """The answers of one task as HTML: what is expected of them, the labels with their counts, and the groups."""
     n, unknown = len(answers), to_numpy(answers.unknown)
     codes = to_numpy(answers.probabilities).argmax(axis=-1)[~unknown]
     counts = np.bincount(codes, minlength=len(answers.classes))

@@ -13,24 +13,7 @@ if TYPE_CHECKING:
 
 
 def png(array: Any) -> bytes:
-    r"""An array as a PNG.
-
-    Parameters
-    ----------
-    array : array [H, W] or [H, W, 3]
-        A grey or colour picture. Bytes (uint8) are taken as they are; other numbers are stretched, so that the lowest
-        becomes 0 and the highest 255.
-
-    Returns
-    -------
-    bytes
-        The content of a .png file.
-
-    Examples
-    --------
-    >>> png([[0.0, 1.0], [1.0, 0.0]])[:4]
-    b'\x89PNG'
-    """
+    """An array [H, W] or [H, W, 3] as a PNG; numbers that are no bytes are stretched to 0 to 255."""
     from PIL import Image
 
     pixels = np.asarray(array)
@@ -58,11 +41,7 @@ def check_pictures(pictures: Any, count: int) -> Any:
 
 
 def small_image(picture: Any, size: int) -> Image | None:
-    """A picture in RGB with no side longer than `size`; a tiny one keeps its size. None if it cannot be opened.
-
-    Files are opened within the limits of `handful.backbones.open_picture`; an image of Pillow has the same limit of
-    pixels.
-    """
+    """A picture in RGB with no side longer than `size`; a tiny one keeps its size. None if it cannot be opened."""
     from PIL import Image, ImageOps
 
     from handful.backbones.pictures import MAX_PIXELS, BadPicture, open_picture
