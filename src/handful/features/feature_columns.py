@@ -121,7 +121,7 @@ def check_header(names: Sequence[str], choice: ColumnChoice) -> None:
 def from_columns(content: Content, choice: ColumnChoice, name: str, source: str) -> FeatureTable:
     """The feature table of a file: every reader's columns become a table here."""
     columns, embedding = content.columns, choice.embedding_column
-    if not any(map(len, columns.values())):
+    if not any(map(np.size, columns.values())):
         raise ValueError("features is empty: the table has no rows")
     set_aside, feature_names = list[str](), content.names
     is_array = embedding in columns and columns[embedding].ndim != 1

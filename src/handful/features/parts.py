@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -70,6 +71,9 @@ def complete(folder: Path) -> range:
             f"{part_name(first)} is missing, of {count} parts: run the command that makes them again, it continues "
             "where it stopped"
         )
+    for name in map(part_name, numbers):
+        if os.path.dirname(os.path.realpath(folder / name)) != os.path.realpath(folder):
+            raise ValueError(f"{name} is a link to a file elsewhere: copy that file here")
     return range(count)
 
 

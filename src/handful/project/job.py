@@ -175,7 +175,7 @@ def stored_job(store: Store, folder: Path) -> tuple[Job, str]:
     text = store.meta().get("job")
     if text is None:
         raise ValueError(
-            f"{in_brief(folder)} does not say what was labelled: it is a project that the workbench made; open it there"
+            f"{in_brief(folder)} does not say what was labelled: if the workbench made it, open it there; else label again"
         )
     try:
         return read_job(text), text

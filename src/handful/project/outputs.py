@@ -186,7 +186,7 @@ def _check_writable(folder: Path) -> None:
         with TemporaryDirectory(prefix=".handful-", dir=existing):
             pass
     except OSError as error:
-        raise OSError(error.errno, f"results cannot be written there: {error.strerror}", str(folder)) from None
+        raise OSError(f"results cannot be written to {str(folder)!r}: {error.strerror}") from None
 
 
 def need_project(folder: Path) -> None:
@@ -424,7 +424,11 @@ def words_of_classes(labelled: Labelled) -> dict[str, list[str]]:
 
 def holds_labels(folder: Path) -> bool:
     """Whether it is a folder of labels in parts, as handful writes them. A folder of features is not."""
-    return folder.is_dir() and (read_note(folder / part_name(0)) or {}).get("holds") == HOLDS_LABELS["holds"]
+    return (
+        not folder.is_symlink()
+        and folder.is_dir()
+        and (read_note(folder / part_name(0)) or {}).get("holds") == HOLDS_LABELS["holds"]
+    )
 
 
 def remove_labels(folder: Path) -> None:

@@ -147,7 +147,7 @@ class Project:
             if missing := [name for name in labels if name not in numbers]:
                 raise _not_in_pile(missing)
             sitting.say({
-                numbers[name]: None if label is None else clean_label(label, name) for name, label in labels.items()
+                numbers[name]: None if label is None else clean_label(str(label), name) for name, label in labels.items()
             })  # fmt: skip
 
     def undo(self) -> str:

@@ -129,11 +129,11 @@ def _safetensors(path: Path) -> tuple[State, dict[str, Any]]:
         with safe_open(path, "numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
             text = (file.metadata() or {}).get("handful", "{}")
-    except (SafetensorError, TypeError) as error:  # a type that NumPy does not have
+    except (SafetensorError, TypeError, AttributeError) as error:  # a type that NumPy does not have
         raise ValueError(f"{path} cannot be read as safetensors: {error}") from None
     try:
         return arrays, dict(json.loads(text))
-    except (TypeError, ValueError):  # written by another program
+    except (TypeError, ValueError, RecursionError):  # written by another program
         return arrays, {}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -45,8 +46,11 @@ def read_halves(halves: dict[str, Path], dataset: str, wanted: set[str]) -> tupl
 
 def _zipped(path: Path, split: str) -> Part:
     def load() -> list[bytes]:
-        with zipfile.ZipFile(path) as archive:
-            return [archive.read(name) for name in names]
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return [archive.read(name) for name in names]
+        except (zipfile.BadZipFile, RuntimeError, zlib.error) as error:  # also: encrypted, an unknown method
+            raise ValueError(f"{path} is damaged, or not as published ({error}): copy it again") from None
 
     try:
         with zipfile.ZipFile(path) as archive:
