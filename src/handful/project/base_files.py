@@ -1,8 +1,4 @@
-"""What methods get about the base classes, which are the classes that a backbone was trained on.
-
-base_mean   the mean feature of the base classes: computed from pictures or features, or read from the base file
-base file   what training stored, `<model>.base.safetensors` beside `<model>.onnx`, for methods that need more
-"""
+"""What methods get about the base classes, which a backbone was trained on: their mean, or the whole base file."""
 
 from __future__ import annotations
 

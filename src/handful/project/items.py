@@ -1,8 +1,4 @@
-"""Read items: folders of pictures or of texts, tables of texts or of embeddings. All become a `FeatureTable`.
-
-`read_both` reads the examples and the pile of a job, whatever their kind; `Reading` says how. Without a backbone
-pictures and texts have no features yet.
-"""
+"""Read items: folders of pictures or of texts, tables of texts or of embeddings. All become a `FeatureTable`."""
 
 from __future__ import annotations
 

@@ -75,8 +75,7 @@ def groups_in_words(groups: Sequence[Group], unknown: int) -> list[str]:
     lines = [f"The {unknown} unknowns fall into {fall}{alone}."]
     if named := [group for group in groups if group.words]:
         words = [f"group {g.number} ({', '.join(g.words[:WORDS_IN_NAME])})" for g in named[:MAX_NAMED_GROUPS]]
-        more = len(named) - len(words)
-        lines.append(f"By their words: {', '.join(words)}{f' and {more} more' if more else ''}.")
+        lines.append(f"By their words: {', '.join(words)}{', and more' * (len(named) > len(words))}.")
     return lines + [
         f"Group {group.number} looks like {group.kinds} kinds, of {_listed(list(map(_kind_in_words, group.split())))}."
         for group in groups

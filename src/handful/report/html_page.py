@@ -2,9 +2,7 @@
 
 The script and the style are inside the page and are allowed by their hashes; the Content-Security-Policy forbids
 everything else. So nothing is loaded from elsewhere, and a picture named `<script>` is only a name.
-
-The items are stored as JSON, their thumbnails in a second block, their texts in a third. The script (in `page/`) makes
-a card only when it comes near the window: a page with twenty thousand pictures opens as fast as one with five hundred.
+The script (in `page/`) makes a card only when it comes near the window, so that a large page opens fast.
 """
 
 from __future__ import annotations
@@ -87,10 +85,7 @@ def write(path: str | os.PathLike[str], report: Report) -> Path:
 
 
 def write_measured(path: Path, document: Mapping[str, Any]) -> None:
-    """Put what a check measured into a report: the page shows it instead of what was expected.
-
-    document: what `handful check --json` prints as "checked"; and "made", when it was.
-    """
+    """Put what a check measured into a report: the page shows it instead of what was expected."""
     block = safe_json(_shown(document)).encode("ascii")
     page = path.read_bytes()
     if MADE_BY_HANDFUL not in page[:4096] or len(BLOCK.findall(page)) != 1:

@@ -1,7 +1,6 @@
 """The charts of a result, drawn with matplotlib if it is installed.
 
-Each is a separate `Figure` without pyplot: no global settings change, and no window has to be closed. A notebook shows
-the figure that a cell ends with. Counts and the histogram are of all items; the map of a large pile is of a sample.
+Each is a separate `Figure` without pyplot: no global settings change, and no window has to be closed.
 """
 
 from __future__ import annotations

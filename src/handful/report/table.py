@@ -1,7 +1,4 @@
-"""A result as a short HTML table, which a notebook shows at the end of a cell.
-
-It needs no extra package and has no script, no style sheet and no address. Its colours are those of the notebook.
-"""
+"""A result as a short HTML table, which a notebook shows at the end of a cell."""
 
 from __future__ import annotations
 
