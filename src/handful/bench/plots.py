@@ -1,8 +1,4 @@
-"""Figures of results, drawn with matplotlib if it is installed.
-
-Each is a separate `Figure` without pyplot: no global settings change, and no window has to be closed. Shades and bars
-are the 95 % interval of a mean over tasks.
-"""
+"""Figures of results, drawn with matplotlib if it is installed; shades and bars are the 95 % interval of a mean."""
 
 from __future__ import annotations
 

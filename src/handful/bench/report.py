@@ -13,7 +13,7 @@ from typing import Any
 from handful.bench import claims as statements
 from handful.bench import plots as pictures
 from handful.bench.runner import Results, benchmark_base, check_data, run
-from handful.bench.settings import BENCHMARKS, Benchmark, parse_methods
+from handful.bench.settings import BENCHMARKS, parse_methods
 from handful.bench.store import disk_errors_in_words
 from handful.bench.tables import Table, tables, write_csv, write_json, write_markdown
 from handful.core.base import Base
@@ -100,7 +100,11 @@ def perform(
     if plots:
         need("matplotlib", "a picture", PLOTS)  # checked before the run, not after hours
     protocol = protocol or Protocol()
-    benchmarks = _benchmarks(name, methods, protocol)
+    benchmarks = []
+    for part in list(BENCHMARKS) if name == "claims" else [name]:
+        make, default_methods = BENCHMARKS[part]
+        chosen = default_methods if methods is None or part not in ("balanced", "imbalanced", name) else methods
+        benchmarks.append(make(protocol, parse_methods(chosen) if chosen else ()))
     if against:
         benchmarks[0].row(against)  # raises if there is no such row
     features = FeatureTable(*digits(), name="digits") if features is None else features.labelled()
@@ -128,16 +132,6 @@ def perform(
                 write_whole(path, pictures.png(figure))
             outcome.files[what] = path
     return outcome
-
-
-def _benchmarks(name: str, methods: str | Iterable[str] | None, protocol: Protocol) -> list[Benchmark]:
-    """Return the benchmarks to run, in order."""
-    benchmarks = []
-    for part in list(BENCHMARKS) if name == "claims" else [name]:
-        make, default_methods = BENCHMARKS[part]
-        chosen_methods = default_methods if methods is None or part not in ("balanced", "imbalanced", name) else methods
-        benchmarks.append(make(protocol, parse_methods(chosen_methods) if chosen_methods else ()))
-    return benchmarks
 
 
 def _write(outcome: Outcome, folder: Path, command: str | None) -> None:

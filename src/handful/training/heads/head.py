@@ -40,13 +40,10 @@ class BaseItems(NamedTuple):
 
 @dataclass(frozen=True)
 class Head:
-    """How a head is learned. `score` and `loss` get torch tensors; in validation `score` gets NumPy arrays.
-
-    `start(items, rng)` gives the initial arrays, `score(arrays, support, labels, query)` class logits [B, Q, N] and
-    outlier scores [B, Q], or None: then an item whose largest class probability is small counts as unknown.
-    """
+    """How a head is learned. `score` and `loss` get torch tensors; in validation `score` gets NumPy arrays."""
 
     start: Callable[[BaseItems, np.random.Generator], Arrays]
+    # score(arrays, support, labels, query); without outlier scores a small largest probability counts as unknown
     score: Callable[[Mapping[str, Any], Any, np.ndarray, Any], Scores]
     # loss(scores, known, truth): the first `known` queries are of known classes. None: the start is the result
     loss: Callable[[Scores, int, np.ndarray], Any] | None
