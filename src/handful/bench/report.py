@@ -122,7 +122,10 @@ def perform(
         outcome.claims = statements.check(*results)
     else:
         outcome.tables = tables(results[0], against, paper)
-    _write(outcome, Path(output), command)
+    for suffix, content in _contents(outcome, command).items():
+        outcome.files[suffix] = Path(output) / f"{name}.{suffix}"
+        with disk_errors_in_words(Path(output)):
+            write_whole(outcome.files[suffix], content)
     if plots:
         base_used = benchmark_base(base, features)
         mean = None if base_used is None else base_used.base.mean
@@ -134,7 +137,7 @@ def perform(
     return outcome
 
 
-def _write(outcome: Outcome, folder: Path, command: str | None) -> None:
+def _contents(outcome: Outcome, command: str | None) -> dict[str, bytes]:
     first = outcome.results[0]
     about: dict[str, Any] = {
         "benchmark": outcome.name, "features": first.features, "base": first.base, "seeds": first.seeds,
@@ -156,8 +159,4 @@ def _write(outcome: Outcome, folder: Path, command: str | None) -> None:
     draws = {"sweep-b": pictures.sweep, "balanced": pictures.scatter, "imbalanced": pictures.scatter}
     if outcome.name in draws and find_spec("matplotlib") is not None:
         contents["png"] = pictures.png(draws[outcome.name](first))
-    for suffix, content in contents.items():
-        path = folder / f"{outcome.name}.{suffix}"
-        with disk_errors_in_words(folder):
-            write_whole(path, content)
-        outcome.files[suffix] = path
+    return contents

@@ -1,9 +1,7 @@
 """The first stage of a training: a network learns base classes. A step is a batch, a validation follows each epoch.
 
-    loss = CE(head(network(x)), y), with smoothed labels
-           + CE(rotation_head(network(x)), quarter turns), if those are predicted
-
-All random numbers of a step depend only on the seed and the number of the step.
+loss = CE(head(network(x)), y), with smoothed labels
++ CE(rotation_head(network(x)), quarter turns), if those are predicted
 """
 
 from __future__ import annotations
