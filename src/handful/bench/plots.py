@@ -161,7 +161,6 @@ def gallery(
     seed: int = 0,
 ) -> dict[str, Figure]:
     """Return figures by file name: "curves" of all methods, "histograms-<method>" of each, "optimisation" of EOL."""
-    extras.need("matplotlib", "a picture", extras.PLOTS)  # before any task is solved
     episodes = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=tasks)
     words = f"{features.name}, {_size(protocol)}, {tasks:,} tasks"
     scores, histograms = {}, {}

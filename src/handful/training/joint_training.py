@@ -121,8 +121,8 @@ class JointTraining(Stage):
 
     def validate(self) -> dict[str, Any]:
         """Return the number of tasks, the mean loss, and the head's figures on held-out classes."""
-        losses = {"tasks": self.reached.step * TASKS_PER_STEP, "loss": float(np.mean(self.reached.losses))}
-        return losses | self.figures()
+        tasks, loss = self.reached.step * TASKS_PER_STEP, float(np.mean(self.reached.losses))
+        return {"tasks": tasks, "loss": loss, **self.figures()}
 
     def figures(self) -> dict[str, float]:
         """Measure the mean feature again, and return the head's figures on held-out classes."""
