@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -224,7 +225,7 @@ def main() -> None:
     )
     notes = [f"    {shlex.join(['python', 'benchmarks/open_world.py', *sys.argv[1:]])}", _report.about(__doc__), size]
     _report.write(console, given.output / "open_world.md", "The continuing process", sections, [], notes)
-    if plots.available():
+    if find_spec("matplotlib") is not None:
         (given.output / "open_world.png").write_bytes(plots.png(results.draw()))
 
 

@@ -1,10 +1,4 @@
-"""The statements of the paper, each tested on the user's features.
-
-A statement consists of comparisons. Each is a mean difference over the same tasks, in percent points, with the
-half-width of its 95 % interval. A comparison holds if the whole interval is above zero, fails if it is below zero, and
-is open otherwise. A statement holds if all its comparisons hold, and fails if one fails. A few statements are about the
-place of a maximum: these have a remark instead of comparisons.
-"""
+"""The statements of the paper, each tested on the user's features by differences over the same tasks."""
 
 from __future__ import annotations
 

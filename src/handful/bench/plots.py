@@ -1,8 +1,4 @@
-"""Figures of results, drawn with matplotlib if it is installed.
-
-Each is a separate `Figure` without pyplot: no global settings change, and no window has to be closed. Shades and bars
-are the 95 % interval of a mean over tasks.
-"""
+"""Figures of results, drawn with matplotlib if it is installed; shades and bars are the 95 % interval of a mean."""
 
 from __future__ import annotations
 
@@ -165,7 +161,6 @@ def gallery(
     seed: int = 0,
 ) -> dict[str, Figure]:
     """Return figures by file name: "curves" of all methods, "histograms-<method>" of each, "optimisation" of EOL."""
-    extras.need("matplotlib", "a picture", extras.PLOTS)  # before any task is solved
     episodes = draw(features.features, features.need_labels(), protocol, seed=seed, tasks=tasks)
     words = f"{features.name}, {_size(protocol)}, {tasks:,} tasks"
     scores, histograms = {}, {}

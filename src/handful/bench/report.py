@@ -13,7 +13,7 @@ from typing import Any
 from handful.bench import claims as statements
 from handful.bench import plots as pictures
 from handful.bench.runner import Results, benchmark_base, check_data, run
-from handful.bench.settings import BENCHMARKS, Benchmark, parse_methods
+from handful.bench.settings import BENCHMARKS, parse_methods
 from handful.bench.store import disk_errors_in_words
 from handful.bench.tables import Table, tables, write_csv, write_json, write_markdown
 from handful.core.base import Base
@@ -100,7 +100,11 @@ def perform(
     if plots:
         need("matplotlib", "a picture", PLOTS)  # checked before the run, not after hours
     protocol = protocol or Protocol()
-    benchmarks = _benchmarks(name, methods, protocol)
+    benchmarks = []
+    for part in list(BENCHMARKS) if name == "claims" else [name]:
+        make, default_methods = BENCHMARKS[part]
+        chosen = default_methods if methods is None or part not in ("balanced", "imbalanced", name) else methods
+        benchmarks.append(make(protocol, parse_methods(chosen) if chosen else ()))
     if against:
         benchmarks[0].row(against)  # raises if there is no such row
     features = FeatureTable(*digits(), name="digits") if features is None else features.labelled()
@@ -118,7 +122,10 @@ def perform(
         outcome.claims = statements.check(*results)
     else:
         outcome.tables = tables(results[0], against, paper)
-    _write(outcome, Path(output), command)
+    for suffix, content in _contents(outcome, command).items():
+        outcome.files[suffix] = Path(output) / f"{name}.{suffix}"
+        with disk_errors_in_words(Path(output)):
+            write_whole(outcome.files[suffix], content)
     if plots:
         base_used = benchmark_base(base, features)
         mean = None if base_used is None else base_used.base.mean
@@ -130,17 +137,7 @@ def perform(
     return outcome
 
 
-def _benchmarks(name: str, methods: str | Iterable[str] | None, protocol: Protocol) -> list[Benchmark]:
-    """Return the benchmarks to run, in order."""
-    benchmarks = []
-    for part in list(BENCHMARKS) if name == "claims" else [name]:
-        make, default_methods = BENCHMARKS[part]
-        chosen_methods = default_methods if methods is None or part not in ("balanced", "imbalanced", name) else methods
-        benchmarks.append(make(protocol, parse_methods(chosen_methods) if chosen_methods else ()))
-    return benchmarks
-
-
-def _write(outcome: Outcome, folder: Path, command: str | None) -> None:
+def _contents(outcome: Outcome, command: str | None) -> dict[str, bytes]:
     first = outcome.results[0]
     about: dict[str, Any] = {
         "benchmark": outcome.name, "features": first.features, "base": first.base, "seeds": first.seeds,
@@ -162,8 +159,4 @@ def _write(outcome: Outcome, folder: Path, command: str | None) -> None:
     draws = {"sweep-b": pictures.sweep, "balanced": pictures.scatter, "imbalanced": pictures.scatter}
     if outcome.name in draws and find_spec("matplotlib") is not None:
         contents["png"] = pictures.png(draws[outcome.name](first))
-    for suffix, content in contents.items():
-        path = folder / f"{outcome.name}.{suffix}"
-        with disk_errors_in_words(folder):
-            write_whole(path, content)
-        outcome.files[suffix] = path
+    return contents

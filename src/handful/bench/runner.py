@@ -23,7 +23,7 @@ from handful.core.metrics import decision_figures, figures
 from handful.features import Episodes, FeatureTable, draw
 from handful.features.episodes import check
 from handful.methods.registry import METHODS, Method
-from handful.solving import Result, get_solver, solve
+from handful.solving import get_solver, solve
 from handful.solving.solver import needed_base
 
 Figures = dict[str, np.ndarray]
@@ -273,11 +273,7 @@ def solve_cell(cell: Cell, episodes: Episodes, names: tuple[str, ...], base: Bas
         parameters.setdefault("outlier_share", 0.5)  # its ranking does not depend on the share: no need to estimate it
     base_mean = None if has_own_base or base is None else base.mean
     result = solve(episodes.task, method=contender.method, base_mean=base_mean, threads=threads, **parameters)
-    return measure(result, episodes.truth, names)
-
-
-def measure(result: Result, truth: np.ndarray, names: tuple[str, ...]) -> Figures:
-    """Return the figures with these names, [B] each: of the paper, of the decisions, and of the share of unknowns."""
+    truth = episodes.truth
     measured = figures(result.probabilities, result.outlier_scores, truth)
     if set(names) - set(measured):
         measured |= decision_figures(result.probabilities, result.unknown, truth)

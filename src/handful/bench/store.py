@@ -1,7 +1,4 @@
-"""Results on disk: a small Parquet file for each (configuration, seed, block of tasks), written whole or not at all.
-
-A configuration is everything that determines a figure, so runs can share results, and continue after a kill.
-"""
+"""Results on disk: a small Parquet file for each (configuration, seed, block of tasks), written whole or not at all."""
 
 from __future__ import annotations
 

@@ -203,12 +203,9 @@ def differences(results: Results, against: str, column: str | None = None) -> Ta
     """
     other = results.benchmark.row(against)
 
-    def difference(row: str, figure: str) -> np.ndarray:
-        apart: np.ndarray = values(results, column, row, figure) - values(results, column, other, figure)
-        return apart
-
+    of_other = {figure: values(results, column, other, figure) for figure in FIGURES}
     rows = [
-        _row(row, contender.kind, {figure: difference(row, figure) for figure in FIGURES})
+        _row(row, contender.kind, {f: values(results, column, row, f) - of_other[f] for f in FIGURES})
         for row, contender in results.benchmark.contenders.items()
         if row != other
     ]

@@ -1,9 +1,6 @@
 """The last stage of a training, `--together HEAD`: the network and a head learn together, on tasks of base classes.
 
-    z = (f(x) - m) / |f(x) - m|,  loss = head.loss(head.score(z of the examples, z of the queries))
-
-f is the network in evaluation mode, as it is exported later; m is the mean feature of base pictures, measured again at
-each validation. The start, with a head that learned on fixed features, is one of the choices of the best step.
+z = (f(x) - m) / |f(x) - m|,  loss = head.loss(head.score(z of the examples, z of the queries))
 """
 
 from __future__ import annotations
@@ -124,8 +121,8 @@ class JointTraining(Stage):
 
     def validate(self) -> dict[str, Any]:
         """Return the number of tasks, the mean loss, and the head's figures on held-out classes."""
-        losses = {"tasks": self.reached.step * TASKS_PER_STEP, "loss": float(np.mean(self.reached.losses))}
-        return losses | self.figures()
+        tasks, loss = self.reached.step * TASKS_PER_STEP, float(np.mean(self.reached.losses))
+        return {"tasks": tasks, "loss": loss, **self.figures()}
 
     def figures(self) -> dict[str, float]:
         """Measure the mean feature again, and return the head's figures on held-out classes."""

@@ -1,9 +1,7 @@
 """The first stage of a training: a network learns base classes. A step is a batch, a validation follows each epoch.
 
-    loss = CE(head(network(x)), y), with smoothed labels
-           + CE(rotation_head(network(x)), quarter turns), if those are predicted
-
-All random numbers of a step depend only on the seed and the number of the step.
+loss = CE(head(network(x)), y), with smoothed labels
++ CE(rotation_head(network(x)), quarter turns), if those are predicted
 """
 
 from __future__ import annotations
@@ -67,7 +65,15 @@ class Learner(Stage):
         # The number of features of conv4 depends on the size of pictures
         size = {"size": self.pixels.shape[1]} if settings.network == "conv4" else {}
         self.network = build(settings.network, self.pixels.shape[-1], **(size | dict(settings.options)))
-        self.dimension = self._trial(pictures.name)
+        try:
+            with torch.no_grad():
+                self.dimension = int(self.network.eval()(self._standardised(self.pixels[:1]).cpu()).shape[1])
+        except RuntimeError:  # the map is empty after all poolings
+            height, width = self.pixels.shape[1:3]
+            raise ValueError(
+                f"pictures of {pictures.name} have {height} x {width} pixels, too few for {settings.network}: give a "
+                "larger size"
+            ) from None
         turns = 4 if settings.rotations == CLASSES else 1
         self.head = nn.Linear(self.dimension, turns * self.n_classes)
         self.rotation_head = nn.Linear(self.dimension, 4) if settings.rotations == PREDICT else None
@@ -83,19 +89,6 @@ class Learner(Stage):
             [{"params": list(self.all.parameters()), "highest": settings.learning_rate}],
             lr=settings.learning_rate, momentum=MOMENTUM, nesterov=True, weight_decay=settings.weight_decay,
         )  # fmt: skip
-
-    def _trial(self, name: str) -> int:
-        """Return the number of features for pictures of this size."""
-        self.network.eval()
-        try:
-            with torch.no_grad():
-                return int(self.network(self._standardised(self.pixels[:1]).cpu()).shape[1])
-        except RuntimeError:  # the map is empty after all poolings
-            height, width = self.pixels.shape[1:3]
-            raise ValueError(
-                f"pictures of {name} have {height} x {width} pixels, too few for {self.settings.network}: give a "
-                "larger size"
-            ) from None
 
     def step(self, number: int) -> float:
         """Learn from batch `number`; return the loss before the step."""
@@ -160,8 +153,8 @@ class Learner(Stage):
         return "figure" not in figures or figures["figure"] >= self.reached.best.get("figure", -1)
 
     def result(self, figures: Mapping[str, Any]) -> Arrays:
-        """Return the weights of the network."""
-        return self.weights()
+        """Return the weights of the network, without the heads."""
+        return copied(self.network.state_dict())
 
     def is_past_its_best(self) -> bool:
         """Whether the last `patience` epochs gave no better figure. An equal figure is not better."""
@@ -196,10 +189,6 @@ class Learner(Stage):
         """Return the mean feature [D] of a sample of the pictures."""
         sample = self.embed(self.pixels[:: max(1, len(self.pixels) // MEAN_SAMPLE_PICTURES)])
         return np.asarray(sample.mean(axis=0, dtype=np.float64), np.float32)
-
-    def weights(self) -> Arrays:
-        """Return the weights of the network, without the heads."""
-        return copied(self.network.state_dict())
 
     def load(self, weights: Mapping[str, np.ndarray]) -> None:
         """Set the weights of the network."""

@@ -1,7 +1,4 @@
-"""The loop of everything that is learned: steps, validations, the best step, and the state on disk.
-
-Random numbers depend only on the seed and the number of the step: what was interrupted ends with the same arrays.
-"""
+"""The loop of everything that is learned: a break changes nothing, for a step depends on its seed and number only."""
 
 from __future__ import annotations
 

@@ -100,10 +100,18 @@ def pretrain(
     need("torch", "training", TORCH)
     for package in ("onnx", "onnxruntime"):  # checked before the training, not after it
         need(package, "the backbone that training writes")
+    import torch
+
     from handful.training.joint_training import JointTraining
     from handful.training.learner import Learner
 
-    device = _device(device)
+    if device == AUTO:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch built without CUDA asserts
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"there is no device {device!r} here ({reason}): give cpu, or auto") from None
     check_heads(heads)
     learning, held_out = split(pictures, settings)
     if len(learning.classes) < 2:
@@ -200,20 +208,6 @@ def _finish(
     card = folder / "card.md"
     card.write_text(_card(facts, best, base, files.values()), "utf-8")
     return Trained(folder, learner.reached.best, seconds, files | {"card": card}, report)
-
-
-def _device(name: str) -> str:
-    import torch
-
-    if name == AUTO:
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(1, device=name)
-    except (RuntimeError, AssertionError) as error:  # torch built without CUDA asserts
-        raise ValueError(
-            f"there is no device {name!r} here ({str(error).splitlines()[0]}): give cpu, or auto"
-        ) from None
-    return name
 
 
 def split(pictures: PictureSet, settings: Settings) -> tuple[PictureSet, PictureSet | None]:

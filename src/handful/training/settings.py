@@ -13,7 +13,6 @@ PICTURES, DRAWINGS, NONE = "pictures", "drawings", "none"
 CLASSES, PREDICT = "classes", "predict"
 AUTO, FLOAT32, BFLOAT16 = "auto", "float32", "bfloat16"
 
-
 RULES: dict[str, Rule] = {
     "epochs": Number(1, closed=True, whole=True),
     "batch": Number(2, closed=True, whole=True),

@@ -69,10 +69,6 @@ def dataset_info(name: str) -> DatasetInfo:
 
 
 def published(dataset: str) -> dict[str, str]:
-    """Return {class: split} as in the paper of the data set; empty if there is no such list.
-
-    miniImageNet: Ravi & Larochelle (2017). tieredImageNet: Ren et al. (2018). CIFAR-FS: Bertinetto et al. (2019).
-    FC100: Oreshkin et al. (2018), whole superclasses.
-    """
+    """Return {class: split} as in the paper of the data set; empty if there is no such list."""
     lists = _content("classes.json").get(dataset, {})
     return {name: split for split, names in lists.items() for name in names}

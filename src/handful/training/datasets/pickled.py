@@ -1,8 +1,4 @@
-"""Data sets as files of arrays: pickles and .npz, one for each split. `handful.utils.unpickling` reads pickles.
-
-The split is part of the file name. Classes keep their names if the file has them. Numbers become names such as
-base-007, because some of these files number the classes of each split from 0.
-"""
+"""Data sets as files of arrays: pickles and .npz, one for each split, which is part of the file name."""
 
 from __future__ import annotations
 
@@ -60,10 +56,7 @@ def read_files(files: dict[str, Path], dataset: str, wanted: set[str]) -> tuple[
 
 
 def _cache(path: Path, split: str) -> Part:
-    """Read a file of the form {"image_data": pixels, "class_dict": {class: rows}}.
-
-    In some copies val and test are exchanged. If the classes are those of another split, that decides.
-    """
+    """Read {"image_data": pixels, "class_dict": {class: rows}}; the classes tell copies with val and test exchanged."""
     content = _content(path)
     pixels = content["image_data"]
     labels = np.full(len(pixels), "", dtype=object)

@@ -36,7 +36,6 @@ FORMS: tuple[tuple[Callable[[Path, str], Any], Callable[..., Any]], ...] = (
 CROPS = {"cub": 84 / 96, "folder": 1.0}  # other sets are resized without cropping, as in their papers
 ARCHIVE_SUFFIXES = (".tgz", ".gz")
 MAX_LISTED_FILES = 20
-SEE_LIST = "see `handful train --list-datasets` for what is read"
 
 
 def read_pictures(
@@ -123,7 +122,9 @@ def recognise(path: Path) -> str:
             found = ["miniimagenet", "tieredimagenet", "folder"]  # some classes of ImageNet
         found = found or ["folder"] * bool(classes["folder"])
     if not found:
-        raise ValueError(f"{path} has neither class folders nor files of a known data set: {SEE_LIST}")
+        raise ValueError(
+            f"{path} has neither class folders nor files of a known data set: see `handful train --list-datasets`"
+        )
     if len(found) > 1:
         raise ValueError(f"{path} can be read as {' or '.join(found)}: say which, as dataset")
     return found[0]

@@ -1,9 +1,7 @@
 """FLOWR's head: a start in closed form, then the likelihood of the true class of each query, or of a new class.
 
-The start is that of probabilistic linear discriminant analysis, in the principal directions of the base features: W
-makes the covariance within base classes the identity (after shrinkage) and that between them diagonal. Classes that W
-was made from look better in it than others: small, and far from each other. So s, s_0 and T are measured on base
-classes that W was not made from: one half of the classes measures the W of the other half.
+The start is probabilistic linear discriminant analysis. Classes that W was made from look too good in it: so s, s_0
+and T are measured on halves of the base classes, each with the W of the other half.
 """
 
 from __future__ import annotations

@@ -40,13 +40,10 @@ class BaseItems(NamedTuple):
 
 @dataclass(frozen=True)
 class Head:
-    """How a head is learned. `score` and `loss` get torch tensors; in validation `score` gets NumPy arrays.
-
-    `start(items, rng)` gives the initial arrays, `score(arrays, support, labels, query)` class logits [B, Q, N] and
-    outlier scores [B, Q], or None: then an item whose largest class probability is small counts as unknown.
-    """
+    """How a head is learned. `score` and `loss` get torch tensors; in validation `score` gets NumPy arrays."""
 
     start: Callable[[BaseItems, np.random.Generator], Arrays]
+    # score(arrays, support, labels, query); without outlier scores a small largest probability counts as unknown
     score: Callable[[Mapping[str, Any], Any, np.ndarray, Any], Scores]
     # loss(scores, known, truth): the first `known` queries are of known classes. None: the start is the result
     loss: Callable[[Scores, int, np.ndarray], Any] | None
@@ -114,9 +111,8 @@ def cross_entropy(scores: Scores, known: int, truth: np.ndarray) -> Any:
 def one_class_loss(scores: Scores, known: int, truth: np.ndarray) -> Any:
     """The binary cross-entropy of all pairs of a query and a class, plus that of the outlier scores."""
     logits, outlier_scores = scores
-    return pair_loss(logits, truth) + _balanced(
-        -_log(outlier_scores), -_log(1 - outlier_scores), as_like(truth < 0, logits)
-    )
+    known, unknown = (-array_namespace(p).log(p + TINY) for p in (1 - outlier_scores, outlier_scores))
+    return pair_loss(logits, truth) + _balanced(unknown, known, as_like(truth < 0, logits))
 
 
 def pair_loss(logits: Any, truth: np.ndarray) -> Any:
@@ -155,7 +151,3 @@ def softplus(x: Any) -> Any:
     """log(1 + exp(x)), without overflow."""
     xp = array_namespace(x)
     return xp.log1p(xp.exp(-xp.abs(x))) + (x + xp.abs(x)) / 2
-
-
-def _log(p: Any) -> Any:
-    return array_namespace(p).log(p + TINY)
