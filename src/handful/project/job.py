@@ -175,7 +175,7 @@ def stored_job(store: Store, folder: Path) -> tuple[Job, str]:
     text = store.meta().get("job")
     if text is None:
         raise ValueError(
-            f"{in_brief(folder)} does not say what was labelled: if the workbench made it, open it there; else label again"
+            f"{in_brief(folder)} does not say what was labelled: open it in the workbench, or label the pile again"
         )
     try:
         return read_job(text), text

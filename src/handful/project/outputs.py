@@ -186,7 +186,7 @@ def _check_writable(folder: Path) -> None:
         with TemporaryDirectory(prefix=".handful-", dir=existing):
             pass
     except OSError as error:
-        raise OSError(f"results cannot be written to {str(folder)!r}: {error.strerror}") from None
+        raise OSError(error.errno, f"results cannot be written there: {error.strerror}", str(folder)) from None
 
 
 def need_project(folder: Path) -> None:

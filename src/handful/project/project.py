@@ -146,9 +146,8 @@ class Project:
             numbers = {name: item for item, name in sitting.names.items()}
             if missing := [name for name in labels if name not in numbers]:
                 raise _not_in_pile(missing)
-            sitting.say({
-                numbers[name]: None if label is None else clean_label(str(label), name) for name, label in labels.items()
-            })  # fmt: skip
+            clean = {name: None if label is None else clean_label(str(label), name) for name, label in labels.items()}
+            sitting.say({numbers[name]: label for name, label in clean.items()})
 
     def undo(self) -> str:
         """Take back what was said last, and the runs after it; return what it was. `label` gives the answers again."""
