@@ -5,6 +5,7 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from piles import PIXELS, assert_refused, contents, fill, rows_of
 from handful.features import FeatureTable, digits, write
 from handful.project.events import Store
 from handful.project.job import Job
-from handful.project.promotion import promote
+from handful.project.promotion import promote, share_after
 from handful.project.summary import groups_in_words, swings
 from handful.solving.groups import Group
 
@@ -266,3 +267,14 @@ def test_groups_of_pictures_are_promoted_twice_and_the_users_folders_stay_as_the
     shutil.rmtree(pictures / "pile" / "out")
     shutil.rmtree(pictures / "pile" / "out2")
     assert (contents(pictures / "examples"), contents(pictures / "pile")) == before
+
+
+def test_items_that_a_person_called_unknown_are_among_the_unknowns_of_before():
+    """Ten of twenty items were unknown, two of them by a person, and four became a class: three fifths are left."""
+    said = SimpleNamespace(promoted={5: range(4)})
+    store = SimpleNamespace(said=said, item_facts=lambda: dict.fromkeys(range(20), SimpleNamespace(came_as=None)))
+    answers = SimpleNamespace(likely_unknown=np.arange(18) < 8)
+    run = SimpleNamespace(ids=range(18), given_labels={18: 0, 19: 0}, answers=answers, facts={"share_low": None})
+    shares, is_estimated = share_after(store, run, {"outlier_share": 0.5}, examples=2)
+    assert shares == {"outlier_share": pytest.approx(0.5 * 0.6 / 0.9)}
+    assert not is_estimated
