@@ -147,6 +147,8 @@ def test_an_item_in_full_tells_its_probabilities_and_nearest_examples(solved):
     shown = set(client.get("/ids?view=examples").json()["ids"])
     assert len(full["nearest"]) == 5
     assert set(full["nearest"]) <= shown
+    for example in list(shown)[:3]:
+        assert example not in client.get(f"/items/{example}").json()["nearest"]  # it is not its own neighbour
 
 
 def test_groups_are_of_unknowns_and_the_largest_first(solved):
@@ -264,6 +266,14 @@ def test_a_download_is_one_file_or_an_archive(solved, digits):
     for formats in ("", "exe", "csv,,", "csv," * 40):
         assert client.get("/download", params={"formats": formats}).status_code == 422
     assert not list((project.folder / "exports").glob(".making-*"))
+
+
+def test_one_picture_is_downloaded_in_the_folder_of_its_class(client):
+    number = client.post("/classes", json={"name": "cat"}).json()["id"]
+    client.post("/labels", json={"items": [1], "class": number})
+    answer = client.get("/download?formats=sorted")
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert [name.rpartition("/")[0] for name in archive.namelist()] == ["sorted/cat"]
 
 
 # ---- tables and folders
