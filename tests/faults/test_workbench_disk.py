@@ -8,6 +8,7 @@ import sys
 import threading
 from contextlib import closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -201,4 +202,18 @@ def test_uploads_that_a_full_disk_cannot_keep_leave_no_file(pictures, monkeypatc
     names = {row[2] for row in contents(project)["items"] if row[1] == "uploads"}
     assert {path.name for path in project.source.uploads.iterdir()} == names
     assert client.get("/project").json()["items"] == 6 + len(names)
+    project.close()
+
+
+def test_the_space_that_an_upload_takes_itself_counts(pictures, monkeypatch):
+    from handful.workbench.server import uploads
+
+    project, client = opened(pictures, backbone="pixels")
+    free = SimpleNamespace(free=uploads.MIN_FREE_BYTES + 10)
+    monkeypatch.setattr(uploads.shutil, "disk_usage", lambda _: free)
+    files = [("f", ("a.png", (pictures / "d0000.png").read_bytes()))]
+    assert client.post("/upload", files=files).status_code == 507
+    free.free += 10**6
+    assert client.post("/upload", files=files).json()["added"] == 1
+    assert project.worker.wait(60)
     project.close()

@@ -107,3 +107,17 @@ def test_only_regular_files_below_the_folder_are_opened(place, tmp_path):
         with suppress(OSError):
             open_below(pictures, "out/a.png")
     assert not before or len(os.listdir("/proc/self/fd")) == before  # none is left open
+
+
+def test_a_picture_that_was_painted_over_is_shown_anew(place, project):
+    client, item = client_of(project), ids_of(project)["a.png"]
+    shades = []
+    for k, colour in enumerate(("white", "black")):
+        Image.new("RGB", (40, 30), colour).save(place[0] / "a.png")
+        data = (place[0] / "a.png").read_bytes()
+        (place[0] / "a.png").write_bytes(data.ljust(2000, b"\0"))  # of the same size
+        os.utime(place[0] / "a.png", (k, k))
+        answer = client.get(f"/pictures/{item}?size=96")
+        shades.append(np.asarray(Image.open(io.BytesIO(answer.content))).mean())
+    assert shades[0] > 200
+    assert shades[1] < 50
