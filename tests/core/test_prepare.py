@@ -16,7 +16,17 @@ RNG = np.random.default_rng(0)
 SUPPORT = RNG.normal(size=(BATCH, N_SUPPORT, DIMENSION)) + 1
 QUERY = RNG.normal(size=(BATCH, N_QUERY, DIMENSION)) + 1
 BASE = RNG.normal(size=DIMENSION)
-CHAINS = ["none", "base", "power(0.3)", "qr", "base, l2", "power, l2, task, l2", "task, l2, qr", "task, task"]
+CHAINS = [
+    "none",
+    "none, task",
+    "base",
+    "power(0.3)",
+    "qr",
+    "base, l2",
+    "power, l2, task, l2",
+    "task, l2, qr",
+    "task, task",
+]
 
 
 def both(prepared):

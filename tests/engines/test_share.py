@@ -167,3 +167,13 @@ def test_of_a_large_pile_a_sample_is_solved_and_the_rest_scored():
     assert np.mean((found.closest == truth)[truth < 3]) > 0.98
     again = handful.solve(support, np.repeat([0, 1, 2], 5), pile)
     np.testing.assert_array_equal(found.outlier_scores, again.outlier_scores)
+
+
+def test_one_class_alone_hardly_shows_the_share():
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(2, 30)) * 2
+    support = means[:1] + rng.normal(size=(5, 30))
+    query = np.repeat(means, 60, axis=0) + rng.normal(size=(120, 30))
+    ((low, high),) = share.of_task(support[None], np.zeros((1, 5), int), query[None]).interval
+    assert low < 0.2
+    assert high > 0.8

@@ -8,6 +8,7 @@ import sys
 import threading
 from contextlib import closing, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -180,4 +181,18 @@ def test_uploads_leave_space_on_the_disk(pictures, monkeypatch):
         answer = client.post("/upload", files=[("f", ("a.png", data))])
     assert (answer.status_code, "free some space" in answer.json()["error"]) == (507, True)
     assert list(project.source.uploads.iterdir()) == []
+    project.close()
+
+
+def test_the_space_that_an_upload_takes_itself_counts(pictures, monkeypatch):
+    from handful.workbench.server import uploads
+
+    project, client = opened(pictures, backbone="pixels")
+    free = SimpleNamespace(free=uploads.MIN_FREE_BYTES + 10)
+    monkeypatch.setattr(uploads.shutil, "disk_usage", lambda _: free)
+    files = [("f", ("a.png", (pictures / "d0000.png").read_bytes()))]
+    assert client.post("/upload", files=files).status_code == 507
+    free.free += 10**6
+    assert client.post("/upload", files=files).json()["added"] == 1
+    assert project.worker.wait(60)
     project.close()

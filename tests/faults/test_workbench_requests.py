@@ -58,6 +58,12 @@ def test_no_request_whatsoever_is_an_error_of_the_server(guarded, method, path, 
         assert len(answer.json()["error"]) <= 400
 
 
+def test_an_answer_repeats_no_sign_that_a_terminal_obeys(guarded):
+    answer = guarded.post("/classes", json={"name": "cat", "\x1b[2J": 1})
+    assert answer.status_code == 422
+    assert answer.json()["error"].isprintable()
+
+
 def test_bodies_that_come_slowly_are_read_and_keep_nobody_out(service):
     body = json.dumps(SMALL).encode()
     slow = [service.connect(request(service, POST, KIND, b"Content-Length: %d" % len(body))) for _ in range(10)]

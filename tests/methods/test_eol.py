@@ -10,7 +10,7 @@ from random_tasks import random_task
 import handful
 from handful.core import metrics
 from handful.features import Protocol, digits, draw
-from handful.methods.eol import balance, share_of
+from handful.methods.eol import balance, loss_head, share_of
 
 CLOSE = {"rtol": 0, "atol": 2e-5}
 
@@ -96,3 +96,14 @@ def test_history_is_kept_when_asked_and_falls(episodes):
     assert np.all(result.history[:, -1] < result.history[:, 0])
     assert result[4].history.shape == (21,)
     assert handful.solve(episodes.task, method="eol").history is None
+
+
+def test_the_conditional_entropy_is_the_mean_over_the_classes_and_not_over_unknown():
+    rng = np.random.default_rng(0)
+    l_s, l_q = rng.normal(size=(1, 4, 2)), rng.normal(size=(1, 6, 2))
+    labels = np.array([[0, 0, 1, 1]])
+    head, b = loss_head(labels, 2, 0.3, None, "ways", 0.0, 1.0, 0.0)
+    p = np.exp(np.column_stack([l_q[0], np.full(6, np.log(2 / b[0]))]))
+    p /= p.sum(axis=1, keepdims=True)
+    expected = -np.mean((p * np.log(p))[:, :2].sum(axis=1)) / 2
+    assert head(l_s, np.eye(2)[labels], l_q)[0] == pytest.approx(expected, abs=1e-9)

@@ -104,3 +104,11 @@ def test_corrections_that_cannot_be_used_are_refused_and_nothing_is_said(folder,
     ]:
         assert_refused(handful("label", "out", "--corrections", *options), sentence)
     assert promoted(folder / "out") == {}
+
+
+def test_a_table_of_corrections_that_names_a_column_twice_is_refused(tmp_path):
+    path = tmp_path / "c.csv"
+    for head in ("path,label,label", "path,label,path"):
+        path.write_text(f"{head}\na,cat,hen\n")
+        with pytest.raises(ValueError, match=r"it must have one column '(path|label)'"):
+            read_corrections([path])

@@ -11,8 +11,10 @@ from PIL import Image
 from piles import PIXELS, assert_refused, contents, fill, picture, rows_of
 from pyarrow import csv, parquet
 
+from handful.core.answers import Answers
 from handful.features import FeatureTable
 from handful.project import label_items, read_items
+from handful.project.export_formats import label_studio
 from handful.project.sorting import folder_names, plan_places
 
 SHARE = ("--outlier-share", 0.33)
@@ -316,6 +318,13 @@ def test_folder_names_are_good_everywhere_and_no_two_alike():
         assert not set(name) & set('/\\<>:"|?*\n')
         assert name.strip(" .") == name
         assert name.split(".")[0].lower() != "con"
+
+
+def test_the_address_of_a_picture_in_label_studio_is_escaped():
+    items = FeatureTable(np.zeros((1, 1)), paths=["a"], files=[Path("/x/a #1%.png")])
+    answers = Answers(np.ones((1, 1)), np.zeros(1), np.array(["cat"], dtype=object), 0.5, is_probability=True)
+    _, (task,) = label_studio(items, answers, "eol", ["cat"])
+    assert task["data"]["image"] == "/data/local-files/?d=x/a%20%231%25.png"
 
 
 # Later: predict

@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from piles import assert_refused, contents, rows_of
 
 from handful.features import FeatureTable, digits, write
 from handful.project.events import Store
-from handful.project.promotion import promote
+from handful.project.promotion import promote, share_after
 from handful.project.summary import groups_in_words, swings
 from handful.solving.groups import Group
 
@@ -213,4 +214,12 @@ def test_a_table_that_changed_or_went_is_told_of(out, handful):
     assert_refused(handful("promote", "out", "1=hen"), "which these results were made from, is gone")
 
 
-# ---- pictures
+def test_items_that_a_person_called_unknown_are_among_the_unknowns_of_before():
+    """Ten of twenty items were unknown, two of them by a person, and four became a class: three fifths are left."""
+    said = SimpleNamespace(promoted={5: range(4)})
+    store = SimpleNamespace(said=said, item_facts=lambda: dict.fromkeys(range(20), SimpleNamespace(came_as=None)))
+    answers = SimpleNamespace(likely_unknown=np.arange(18) < 8)
+    run = SimpleNamespace(ids=range(18), given_labels={18: 0, 19: 0}, answers=answers, facts={"share_low": None})
+    shares, is_estimated = share_after(store, run, {"outlier_share": 0.5}, examples=2)
+    assert shares == {"outlier_share": pytest.approx(0.5 * 0.6 / 0.9)}
+    assert not is_estimated

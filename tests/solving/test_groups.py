@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 import handful as package
 from handful.features import Protocol, digits, draw
 from handful.solving.clusters import find_clusters
-from handful.solving.groups import group_unknowns, join_groups, make_groups, split_group
+from handful.solving.groups import Group, group_unknowns, join_groups, make_groups, split_group, with_words
 
 
 def clouds(rng, sizes, dimension=32, noise=0.5):
@@ -249,3 +249,13 @@ def test_names_that_do_not_do_are_refused(solved):
     ]:
         with pytest.raises(error, match=sentence):
             result.promote(names)
+
+
+def test_the_words_of_a_kind_are_none_that_another_kind_of_the_group_has():
+    lost = ["lost card in rome", "my card is lost", "the card got lost"] * 4
+    texts = [*lost, *(text.replace("lost", "stolen") for text in lost)]
+    texts += ["play the next song", "is the song good", "the time in rome"] * 8
+    kinds = [Group(k + 1, np.arange(12 * k, 12 * k + 12), 1.0) for k in range(2)]
+    (group,) = with_words([Group(1, np.arange(24), 1.0, parts=kinds)], texts)
+    assert "card" in group.words
+    assert [kind.words for kind in group.parts] == [["lost"], ["stolen"]]

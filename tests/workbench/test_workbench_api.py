@@ -111,6 +111,20 @@ def test_pages_search_and_ids_agree(solved):
     assert {item["name"] for item in found["items"]} == {name for name in truth if "d001" in name}
 
 
+def test_an_item_in_full_tells_its_probabilities_and_nearest_examples(solved):
+    _, client, _, classes = solved
+    item = client.get("/ids?view=unsure").json()["ids"][-1]
+    full = client.get(f"/items/{item}").json()
+    assert sum(full["probabilities"].values()) + full["p_unknown"] == pytest.approx(1, abs=1e-5)
+    assert set(full["probabilities"]) == {str(number) for number in classes.values()}
+    assert (full["width"], full["height"]) == (64, 64)
+    shown = set(client.get("/ids?view=examples").json()["ids"])
+    assert len(full["nearest"]) == 5
+    assert set(full["nearest"]) <= shown
+    for example in list(shown)[:3]:
+        assert example not in client.get(f"/items/{example}").json()["nearest"]  # it is not its own neighbour
+
+
 # ---- exports and downloads: whole, never over anything, never elsewhere
 
 
@@ -211,6 +225,12 @@ def test_a_download_is_one_file_or_an_archive(solved, digits):
     for formats in ("", "exe", "csv,,", "csv," * 40):
         assert client.get("/download", params={"formats": formats}).status_code == 422
     assert not list((project.folder / "exports").glob(".making-*"))
+
+
+def test_sorted_files_alone_are_downloaded_as_a_zip(solved):
+    answer = solved[1].get("/download?formats=sorted")
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert {name.split("/")[0] for name in archive.namelist()} == {"sorted"}
 
 
 # ---- tables and folders

@@ -1,6 +1,7 @@
 """What is done in the workbench is a step: labels, classes, runs, groups, checks; undo goes back by any of them."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
 from handful.project import events as stores
+from handful.project import views
 from handful.project.live import LiveProject
+from handful.project.pile import Pile
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +87,7 @@ def test_classes_are_named_keyed_and_deleted(client, project):
     assert client.patch(f"/classes/{b}", json={"name": "hound", "key": 1}).json()["key"] == 1
     assert [(c["name"], c["key"]) for c in client.get("/classes").json()] == [("cat", None), ("hound", 1)]
     assert client.patch(f"/classes/{b}", json={"name": "dog", "key": 1}).json()["key"] == 1  # it keeps its own key
+    assert client.patch(f"/classes/{b}", json={"name": "wolf"}).json()["key"] == 1  # also if none is given
     assert client.patch(f"/classes/{b}", json={"key": None}).json()["key"] is None
     assert client.patch(f"/classes/{b}", json={"key": 10}).status_code == 422
     client.post("/labels", json={"items": [1, 2], "class": a})
@@ -267,6 +271,14 @@ def test_two_runs_are_compared_by_what_moved_where(client, project, classes, dig
     assert client.get("/ids?view=moved:1:2:x:y").status_code == 400
     client.post("/undo")
     assert client.get("/compare?first=1&second=2").json() == found  # redo leads to the second
+
+
+def test_the_largest_move_between_two_runs_comes_first():
+    pile = Pile.of([(k, "pile", f"{k}.png") for k in range(6)])
+    runs = {1: dict.fromkeys(range(6), 0), 2: {0: 1, 1: 2, 2: 2, 3: 2, 4: 3, 5: 3}}
+    store = SimpleNamespace(stored_run=lambda number: SimpleNamespace(codes=runs[number]))
+    found = views.compare(SimpleNamespace(state=SimpleNamespace(pile=pile), store=store), 1, 2)
+    assert [(move["to"], move["count"]) for move in found["moves"]] == [(2, 3), (3, 2), (1, 1)]
 
 
 # ---- groups
