@@ -53,7 +53,7 @@ n_iter_, n_features_in_ : int
 
 # What scikit-learn's `check_estimator` expects and these estimators mean otherwise.
 EXPECTED_FAILED_CHECKS = {
-    "check_classifiers_classes": "it uses -1 as the name of a class; here -1 means unlabelled, as in LabelPropagation",
+    "check_classifiers_classes": "it uses -1 as the name of a class; here -1 means unlabelled, as in LabelPropagation"
 }
 ORDER_CHECKS = ("check_methods_subset_invariance", "check_methods_sample_order_invariance")
 ROUNDING = "single precision: a few 1e-7 where 1e-7 is asked, on some processors"

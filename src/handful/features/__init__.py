@@ -5,14 +5,4 @@ from handful.features.files import read, write
 from handful.features.practice import digits, practice
 from handful.features.table import FeatureTable, concatenate
 
-__all__ = [
-    "Episodes",
-    "FeatureTable",
-    "Protocol",
-    "concatenate",
-    "digits",
-    "draw",
-    "practice",
-    "read",
-    "write",
-]
+__all__ = ["Episodes", "FeatureTable", "Protocol", "concatenate", "digits", "draw", "practice", "read", "write"]

@@ -112,10 +112,7 @@ def bias_start(examples: int, ways: int, base: Mapping[str, Array]) -> Array:
 
 
 def slopes(
-    state: Mapping[str, Array],
-    products_of: Callable[[Array], Array],
-    targets: Array,
-    base: Mapping[str, Array],
+    state: Mapping[str, Array], products_of: Callable[[Array], Array], targets: Array, base: Mapping[str, Array]
 ) -> dict[str, Array]:
     """The gradient of the loss by w [B, N, n] and v [B, 1, n], as coefficients of the items, and by r [B, 1]."""
     xp = array_namespace(targets)

@@ -18,13 +18,7 @@ _PLACES = {
     "read_items": "reading", "write_outputs": "outputs",
 }  # fmt: skip
 
-__all__ = [
-    "Labelled",
-    "Project",
-    "label_items",
-    "read_items",
-    "write_outputs",
-]
+__all__ = ["Labelled", "Project", "label_items", "read_items", "write_outputs"]
 
 
 def __getattr__(name: str) -> Any:

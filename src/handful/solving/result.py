@@ -16,15 +16,7 @@ from handful.engines.share_statistics import TRIED_SHARES
 from handful.methods.registry import Solution
 from handful.solving.ask import belief, worth_asking
 from handful.solving.check import Checked, check_answers, draw_sample
-from handful.solving.groups import (
-    Group,
-    Groups,
-    Promoted,
-    check_examples,
-    check_names,
-    group_unknowns,
-    lower_share,
-)
+from handful.solving.groups import Group, Groups, Promoted, check_examples, check_names, group_unknowns, lower_share
 from handful.utils.extras import PARQUET, need
 
 if TYPE_CHECKING:
