@@ -296,9 +296,10 @@ def _read_table(path: Path, how: Reading) -> tuple[FeatureTable, FeatureTable]:
         column = table.source.get("label", how.table.get("label", "label"))
         name = f"column {shortened(column)!r}"
         where = f"there is no {name}" if table.labels is None else f"{name} is blank"
+        others = shortened(", ".join(repr(name) for name in list(table.others)[:20] if name != column), 300)
         raise ValueError(
             f"{str(path)!r} has no row with a label ({where}): give a few rows of each class a label, or name the "
-            "column of labels with --label"
+            f"column of labels with --label{f'; there are {others}' if others else ''}"
         )
     labels = [None if name is None else class_label(str(name)) for name in table.label_names]
     rest = table.take(~has_label).replace(labels=None, notes=())

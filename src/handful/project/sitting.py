@@ -82,8 +82,8 @@ class Sitting:
         """The next items to ask about, at most `count`: those that have no answer yet and were not skipped."""
         is_check, said = self.asked_by == "check", self.store.said
         done = {*self._skipped, *(self._checks if is_check else said.labels)}
-        if count < 1:
-            raise ValueError(f"{count} questions were asked for: ask for at least one")
+        if count < 0:
+            raise ValueError(f"{count} questions were asked for: give a number from 0 on")
         order = check_order(self.run, self.seed) if is_check else self.run.facts["asking"]
         items = [item for item in order if item in self._says and item not in done][:count]
         return [
