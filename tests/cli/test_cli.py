@@ -60,7 +60,7 @@ def test_what_is_wrong_is_said_in_a_sentence(tmp_path):
         (("demo", "--tasks", 2, "-o", "taken"), "taken"),
         (("info", "set.parquet"), "set.parquet"),
         (("label", "t.csv", "--method", "EOLL"), "did you mean 'eol'?"),
-        (("label", "t.csv", "--set", "treshold=1"), "where NAME is one of unknown_rate"),
+        (("label", "t.csv", "--set", "limit=1"), "where NAME is one of unknown_rate"),
     ):
         done = handful(*command, cwd=tmp_path)
         assert done.returncode == 1
